@@ -34,6 +34,7 @@ HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin m
 # Of a store in PostgreSQL; its folder is not on PATH.
 STORE_TOOLS := pg_ctlcluster=postgresql
 BROWSER_TOOLS := chromium=chromium chromedriver=chromium-driver
+CONTAINER_TOOLS := podman=podman crun=crun catatonit=catatonit
 CLONE_TOOLS := prometheus=prometheus promtool=prometheus modulecmd.tcl=environment-modules tclsh8.6=tcl8.6
 # Of sshd; installed, it would be started.
 SSH_TOOLS := sshd=openssh-server+libwrap0 sftp-server=openssh-sftp-server
@@ -183,7 +184,8 @@ $(FAULT_PARTS:%=faults-%): faults-%: $(DEV_STAMP)
 
 # A part that fails does not keep the others from being run: a night is too long for that.
 nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands of random traces, hosts booted by systemd (a night)
-	@tests/install-tools $(HOST_TOOLS) debootstrap=debootstrap systemd-nspawn=systemd-container
+	@tests/install-tools $(HOST_TOOLS) $(CONTAINER_TOOLS) debootstrap=debootstrap systemd-nspawn=systemd-container
+	@tests/install-tools apptainer=apptainer
 	@echo "Running the long tests in $(words $(NIGHTLY_PARTS)) parts side by side; each reports when it has ended"
 	@code=0; $(MAKE) --no-print-directory --keep-going --jobs $(words $(NIGHTLY_PARTS)) --output-sync=target $(NIGHTLY_PARTS:%=nightly-%) || code=1; \
 		$(MAKE) --no-print-directory nightly-anywhere || code=1; exit $$code
@@ -202,7 +204,8 @@ nightly-properties: $(DEV_STAMP)
 	@echo "== Properties, with new examples" && $(PYTEST) tests/unit -m 'hypothesis and not nightly' --property-rounds 50
 
 nightly-hosts: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)
-	@echo "== Hosts booted by systemd, MPIs" && $(PYTEST) tests/hosts tests/system -m nightly
+	@echo "== Hosts booted by systemd, MPIs, containers" && $(PYTEST) tests/hosts tests/system -m nightly && \
+		$(PYTEST) tests/system/test_containers_podman.py tests/system/test_containers_apptainer.py
 
 # On a machine that does nothing else: each figure is one of time.
 bench: $(DEV_STAMP)  ## how fast gsched is here, beside peers that are installed; draws docs/images/speed.svg (10 minutes)

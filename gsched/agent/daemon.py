@@ -21,6 +21,7 @@ from gsched.agent.attempts.attempt_fences import AttemptFences, standing_note
 from gsched.agent.attempts.dcgm_job_mapping import JobMapping
 from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.attempts.job_accounts import HostAccounts
+from gsched.agent.attempts.job_container import device_minors
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.attempts.pam_limits import PamLimits, session_words
 from gsched.agent.background_tasks import BackgroundTasks
@@ -52,6 +53,7 @@ from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.hosts.fleet import RESTART
 from gsched.model.ledgers.cuda_order import cuda_numbers
 from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.probe.container_runtimes import container_runtimes
 from gsched.run import pam_session
 from gsched.run.attempts import shutdown
 from gsched.run.fence.cgroup_root import CgroupRoot, find_cgroup_root
@@ -303,6 +305,8 @@ class Agent:
             cuda_numbers=lambda: cuda_numbers(self._reporter.gpus.gpus),
             socket=self._listen(),
             interface=self._config.hosts[self._host].interface,
+            container_runtimes=container_runtimes,
+            gpu_minors=lambda: device_minors(self._reporter.gpus.gpus),
         )
 
     def _make_sessions(self, relay: TaskQuestions) -> MasterSessions:

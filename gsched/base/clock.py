@@ -7,7 +7,10 @@ argument.
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -30,3 +33,22 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+
+class RecentValue(Generic[T]):
+    """What is dear to find out and seldom changes: `find` is called when it is asked for, but not again for `seconds`.
+
+    Never for what must be true now. `monotonic`: a clock that is never set back.
+    """
+
+    def __init__(self, find: Callable[[], T], seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._find = find
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._found: tuple[float, T] | None = None
+
+    def __call__(self) -> T:
+        now = self._monotonic()
+        if self._found is None or now - self._found[0] >= self._seconds:
+            self._found = (now, self._find())
+        return self._found[1]

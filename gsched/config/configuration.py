@@ -267,6 +267,8 @@ def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:
         mail_to=conf.mail_to,
         mail_program=conf.mail_program,
         mail_server=conf.mail_server,
+        container_mounts=conf.container_mounts,
+        container_images=conf.container_images,
         notice_ways=conf.notice_ways,
         notice_proxy=conf.notice_proxy,
         root_may_submit=conf.root_may_submit,

@@ -6,11 +6,12 @@ What may be changed of which job is the scheduler's to say. Source: bmod(1) of L
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import BadRequest
+from gsched.dialect.bsub import check_image_file
 from gsched.dialect.bsub_options import BMOD, LIMIT_RESETS, RESETS
 from gsched.dialect.job_limits import LIMITS
 from gsched.dialect.notify import notices_of_options
@@ -60,8 +61,11 @@ def unmodified(reason: str) -> str:
     return f"{reason.rstrip('.')}. Job not modified."
 
 
-def read_modification(words: Sequence[str], around: ValueContext) -> Modification:
-    """The modification that `words` (without the program's name) ask for.
+def read_modification(
+    words: Sequence[str], around: ValueContext, read_file: Callable[[str], bytes] | None = None
+) -> Modification:
+    """The modification that `words` (without the program's name) ask for. `read_file`: reads a file of the caller;
+    None: what an image is on the caller's side is not looked at.
 
     Raises BadRequest with one line ending in "Job not modified."
     """
@@ -69,7 +73,10 @@ def read_modification(words: Sequence[str], around: ValueContext) -> Modificatio
         line = BMOD.read(words)
         if line.has("h", "-help", "V"):
             return Modification(wants_help=line.has("h", "-help"), wants_version=line.has("V"))
-        return _modification(line, around)
+        asked = _modification(line, around)
+        if read_file is not None and line.has("-container"):
+            check_image_file(asked.values["container"], read_file)
+        return asked
     except BadRequest as error:
         raise BadRequest(unmodified(error.text)) from None
 

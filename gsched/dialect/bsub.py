@@ -35,6 +35,7 @@ from gsched.dialect.spec_values import (
 )
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.notice_targets import packed_targets, read_targets
+from gsched.model.queues.container import FORMS, is_folder
 
 SCRIPT_LIMIT = 16 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""
@@ -161,7 +162,11 @@ def read_submission(  # noqa: PLR0913 - all that the caller's side gives
         source = replace(source, command=command)
         if esub is not None:
             options, source, env = _through_esub(esub, options, source, env, around)
-        return _submission(options, source, reading, env, around)
+        asked = _submission(options, source, reading, env, around)
+        if options.has("-container"):
+            with told_of(options.line("-container")):
+                check_image_file(asked.spec.container, read_file)
+        return asked
     except BadRequest as error:
         raise BadRequest(rejected(error.text)) from None
 
@@ -520,3 +525,15 @@ def _input(path: str, read_file: Callable[[str], bytes], line: int) -> bytes:
             return read_file(path)
         except (OSError, ValueError) as error:
             raise BadRequest(f"-is: {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def check_image_file(image: str, read_file: Callable[[str], bytes]) -> None:
+    """Raise BadRequest for what should be a folder and is a file here; what is not here may be on the hosts."""
+    if not is_folder(image):
+        return
+    try:
+        read_file(image)
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) != errno.EFBIG:
+            return
+    raise BadRequest(f"--container: {image[:60]} is a file, and an image is {FORMS}")

@@ -29,6 +29,7 @@ from gsched.model.jobs.job_plot import check_plots, read_plot
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.job_signal import read_save_signal
 from gsched.model.jobs.requeue_exits import RESTART_CAUSES, fault_in
+from gsched.model.queues.container import read_image, read_mount
 from gsched.resreq.parsing.gpu import parse_gpu
 from gsched.resreq.parsing.gpu import with_unit as gpu_with_unit
 from gsched.resreq.parsing.syntax import merge, with_unit
@@ -107,6 +108,8 @@ def _set_value(values: SpecValues, name: str, value: str, around: ValueContext) 
         values["limits"] = values.get("limits", {}) | limit
     elif name == "f":
         values["file_copies"] = (*values.get("file_copies", ()), _copy(value))
+    elif name == "-container-mount":
+        values["container_mounts"] = (*values.get("container_mounts", ()), _container_mount(value, around))
     elif name == "-plot":
         values["plots"] = _plots(values.get("plots", ()), value)
     elif name in READERS:
@@ -397,6 +400,20 @@ def _max_restarts(text: str, around: ValueContext) -> SpecValues:
     return {"max_restarts": int(text)}
 
 
+def _container(text: str, around: ValueContext) -> SpecValues:
+    try:
+        return {"container": read_image(text, around.cwd)}
+    except BadRequest as error:
+        raise BadRequest(f"--container: {error.text}") from None
+
+
+def _container_mount(text: str, around: ValueContext) -> str:
+    try:
+        return str(read_mount(text, around.cwd))
+    except BadRequest as error:
+        raise BadRequest(f"--container-mount: {error.text}") from None
+
+
 def _copy(text: str) -> str:
     found = _COPY.fullmatch(text.strip())
     if found is None:
@@ -426,6 +443,7 @@ READERS: Mapping[str, ValueReader] = {
     "-signal": _save_signal,
     "-restart-on": _restart_on,
     "-max-restarts": _max_restarts,
+    "-container": _container,
     "-service": lambda text, around: {"service": read_service(text)},
     "-service-users": lambda text, around: {"service_users": read_service_users(text)},
     "-notebook": _constant("service", AUTO_PORT),
@@ -514,6 +532,8 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
     "max_restarts": ("-max-restarts",),
     "notices": ("-notify",),
     "plots": ("-plot",),
+    "container": ("-container",),
+    "container_mounts": ("-container-mount",),
     "service": ("-service", "-notebook"),
     "service_users": ("-service-users",),
     **{f"limits.{limit}": (option,) for option, limit in LIMITS.items()},

@@ -107,6 +107,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_NOTIFY (ours): in which ways users may have notices of their jobs sent."""
     notice_proxy: str = ""
     """GSCHED_NOTIFY_PROXY (ours): URL of the proxy that webhooks are reached by; empty: directly."""
+    container_mounts: tuple[str, ...] = ()
+    """GSCHED_CONTAINER_MOUNTS (ours): `/FOLDER[:ro]`, below which users may mount into their containers."""
+    container_images: tuple[str, ...] | None = None
+    """GSCHED_CONTAINER_IMAGES (ours): patterns of the images that users may have; None: any."""
     default_application: str = ""
     """DEFAULT_APPLICATION: of jobs that name no application profile."""
     master_sleep_s: float = 10.0

@@ -2,8 +2,8 @@
 
 A value that cannot be read is None; a rate is None until there are two readings to take it from. Sampling is cheap
 and never blocks: each file is read once, with no more of it looked at than is told, because a private cluster samples
-every second. Who is logged in, and which terminals are used, is looked at every half minute, as LSF's LIM does. Source
-of the indices' meaning: lsload(1); of /proc: proc(5).
+every second. Who is logged in, which terminals are used, and what runs containers, is looked at every half minute, as
+LSF's LIM does. Source of the indices' meaning: lsload(1); of /proc: proc(5).
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from typing import TypeVar
 
 import psutil
 
-from gsched.base.clock import Clock, SystemClock
+from gsched.base.clock import Clock, RecentValue, SystemClock
 from gsched.model.hosts.host import LoadReport
+from gsched.probe.container_runtimes import container_runtimes
 
 T = TypeVar("T")
 
 PEOPLE_S = 30.0
-"""So often logins and terminals are looked at. Source: lsload(1), the intervals of ls and it."""
+"""So often logins, terminals and programs are looked at. Source: lsload(1), the intervals of ls and it."""
 _MEMORY = frozenset((b"MemTotal", b"MemAvailable", b"MemFree", b"Buffers", b"Cached", b"SwapTotal", b"SwapFree"))
 
 _MIB = 1024 * 1024
@@ -48,6 +49,7 @@ class LoadSampler:
         self._busy = Utilization()
         self._system = operating_system()
         self._people = People(self._clock, dev_dir)
+        self._runtimes = RecentValue(container_runtimes, PEOPLE_S, self._clock.monotonic)
 
     def sample(self) -> LoadReport:
         """The load now. Never raises."""
@@ -79,6 +81,7 @@ class LoadSampler:
             osrel=self._system["osrel"],
             osver=self._system["osver"],
             machine=self._system["machine"],
+            container_runtimes=" ".join(self._runtimes()),
         )
 
 

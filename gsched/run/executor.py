@@ -31,6 +31,7 @@ from gsched.run.attempts.lost_folders import put_back, record_again
 from gsched.run.attempts.shutdown import last_shutdown
 from gsched.run.attempts.task_orders import TaskOrders
 from gsched.run.attempts.usage_samples import UsageSamples
+from gsched.run.containers.container_processes import main_of
 from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey, SaveOrder
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.report.job_report import ReportFacts
@@ -142,15 +143,21 @@ class ProcessExecutor:
 
     async def _signal(self, held: Attempt, signum: int, everything: bool) -> None:
         if everything:
-            reached, _ = process_tree.send_each(self._tree(held), signum)
+            told = held.reach.meant(self._tree(held), signum)
+            reached, _ = process_tree.send_each(told, signum)
             if signum == signal.SIGKILL and held.group is not None:
                 held.group.thaw()  # else it arrives when the job is resumed
             if signum == signal.SIGKILL:
                 self._following.spawn(self._endings.see_dead(held, reached))
         elif held.started is not None:
             main = process_tree.read_process(held.started.pid)
-            if main is not None and main.start == held.started.start:
-                process_tree.send(main, signum)
+            if main is None or main.start != held.started.start:
+                return
+            if held.reach.is_contained:
+                there = self._tree(held)
+                inside = main_of(there, main.pid, is_contained=True)
+                main = next((each for each in there if each.pid == inside), main)
+            process_tree.send(main, signum)
 
     async def terminate(
         self,

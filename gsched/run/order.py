@@ -16,6 +16,7 @@ from gsched.base.coded_text import AnyText
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.run.account import UnixAccount
+from gsched.run.containers.container import Container
 from gsched.run.report.job_report import ReportFacts
 
 
@@ -129,6 +130,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Steps after the job, which all run; the attempt has not ended before they have."""
     job_starter: str = ""
     """JOB_STARTER: a command line with the job's in place of %USRCMD, or behind it."""
+    container: Container | None = None
+    """What its processes run in; the steps around it do not."""
     login_shell: str = ""
     """-L: path of a shell whose login files are read before."""
     warning_signal: int = 0

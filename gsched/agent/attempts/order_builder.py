@@ -16,6 +16,7 @@ import msgspec
 
 from gsched.agent.attempts.cpu_binding import affinity_lines, bound_to
 from gsched.agent.attempts.job_accounts import Login
+from gsched.agent.attempts.job_container import ContainerHost, runtime_for, with_container
 from gsched.agent.attempts.job_environment import (
     EnvironmentFacts,
     attempt_line,
@@ -38,7 +39,8 @@ from gsched.model.config import GpuUnrequested
 from gsched.model.efficiency.job_use import asked_of
 from gsched.model.jobs.job import PBS, SLURM, JobSpec
 from gsched.model.jobs.job_signal import MAIN, STEPS
-from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.queues.container import PODMAN
 from gsched.probe.topology import has_several_nodes
 from gsched.run import attempt_files
 from gsched.run.executor import ProcessExecutor
@@ -216,6 +218,10 @@ class HostContext:
     """Path of the one that jobs ask for tasks at; empty where there is none."""
     interface: tuple[str, ...] = ()
     """INTERFACE of lsb.hosts."""
+    container_runtimes: Callable[[], Mapping[str, str]] = dict
+    """Name -> path of the programs that run containers."""
+    gpu_minors: Callable[[], Mapping[str, int]] = dict
+    """UUID -> number of the device of each real GPU of the host."""
 
 
 class OrderBuilder:
@@ -252,7 +258,9 @@ class OrderBuilder:
         first, last = steps_around(spec, message)
         command = with_launcher(spec.command)
         script = message.script or _too_long(command)
-        environment = self._environment(start, message.environment, fenced=fence is not None)
+        container_host = self._container_host() if spec.container else None
+        has_own_devices = container_host is not None and self._sees_own_gpus(spec, container_host)
+        environment = self._environment(start, message.environment, fenced=fence is not None or has_own_devices)
         is_first = self._host == allocation.first_host
         _tell(environment, service_variables(spec.service if is_first else "", taken_ports))
         cpus, memory_nodes = bound_to(part)
@@ -293,7 +301,22 @@ class OrderBuilder:
         order = _as_specified(order, spec, allocation.first_host, terminate_interval_s)
         if not _is_direct(environment, message):
             order = _with_report_room(order)
-        return order if self._host == allocation.first_host else _as_part(order)
+        order = order if is_first else _as_part(order)
+        return order if container_host is None else self._in_container(order, spec, container_host, locked)
+
+    def _in_container(
+        self, order: Order, spec: JobSpec, container_host: ContainerHost, gpus: tuple[HeldGpu, ...]
+    ) -> Order:
+        """The order with its command inside the job's container, with those GPUs. Raises ResourceExhausted."""
+        folder = os.path.dirname(self._executor.hostfile(order.job_id, order.attempt))
+        return with_container(order, spec, container_host, gpus, folder)
+
+    def _container_host(self) -> ContainerHost:
+        return ContainerHost(self._host, self._host_context.container_runtimes(), self._host_context.gpu_minors())
+
+    def _sees_own_gpus(self, spec: JobSpec, host: ContainerHost) -> bool:
+        """Whether nothing but the job's own GPUs is there in its container, also where nothing fences it."""
+        return runtime_for(spec, host.runtimes) == PODMAN and self._host_context.locks_gpus()
 
     def _user_of(self, login: Login) -> str:
         return login.account.name if login.account is not None else self._user

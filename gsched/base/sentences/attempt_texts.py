@@ -6,6 +6,8 @@ ATTEMPT_TEXTS: dict[str, str] = {
     # How attempts end, and why they are not started.
     "attempt.other_store": "an attempt {0} that another store had ordered is on {1} (gadmin orphans)",
     "attempt.not_for_host": "attempt {0} was sent to {1}, but is not for it",
+    "attempt.no_container_runtime": "the host has no program for the job's container ({0})",
+    "attempt.no_cdi": "part {0} of a GPU can be put into a container by its CDI description alone, and there is none",
     "attempt.no_order": "the start order could not be made: {0}",
     "attempt.no_supervisor": "no supervisor could claim the attempt (can {0} be written?)",
     "attempt.no_process": "cannot start a process: {0}",
@@ -44,6 +46,7 @@ ATTEMPT_TEXTS: dict[str, str] = {
     # Steps before and after a job.
     "step.post_exec": "the {0}'s post-exec command",
     "step.pre_exec_failed": "The {0}'s pre-exec command exited with non-zero status ({1})",
+    "step.container_removal": "the removal of its container",
     "step.failed": "{0} exited with non-zero status ({1})",
     "step.not_run": "{0}: {1}",
     "step.maybe_not_run": "of the commands that follow it, some may not have been run",

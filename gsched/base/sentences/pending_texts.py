@@ -25,6 +25,7 @@ PENDING_TEXTS: dict[str, str] = {
     "pending.not_in_queue": "Not usable to the queue",
     "pending.not_asked": "Not specified in job submission",
     "pending.excluded": "Excluded by the requeue exit values of the job",
+    "pending.no_container_runtime": "Host has no program for the job's container ({0})",
     "pending.recent": "Just started a job recently",
     "pending.locked": "Running an exclusive job",
     "pending.not_empty": "Job's requirement for exclusive execution not satisfied",

@@ -8,6 +8,7 @@ from gsched.config.grammar.findings import Findings
 from gsched.config.grammar.sections import ConfigSection, read_entries
 from gsched.config.grammar.unsupported import REFUSED_APPLICATION
 from gsched.config.grammar.values import KeyValues, command_line, integer, plain_text, queue_name, yes_or_no
+from gsched.config.parameters.containers import site_container
 from gsched.config.parameters.exit_values import exit_values, success_values
 from gsched.config.parameters.job_limits import job_limits, tasks, time_s
 from gsched.config.parameters.preemption import read_sparing
@@ -65,6 +66,7 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         pre_exec=settings.take("PRE_EXEC", command_line, ""),
         post_exec=settings.take("POST_EXEC", command_line, ""),
         job_starter=settings.take("JOB_STARTER", command_line, ""),
+        container=settings.take("CONTAINER", site_container, ""),
         source=str(section.at),
     )
     settings.finish(REFUSED_APPLICATION, {})

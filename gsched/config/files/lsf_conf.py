@@ -23,6 +23,7 @@ from gsched.config.grammar.values import (
     user_name,
     yes_or_no,
 )
+from gsched.config.parameters.containers import container_images, container_mounts
 from gsched.config.parameters.elim_settings import Elims, read_elims
 from gsched.config.parameters.metrics_endpoint import read_metrics
 from gsched.config.parameters.notice_settings import read_proxy, read_ways
@@ -89,6 +90,8 @@ class LsfConf:
     mail_to: str
     mail_program: str
     mail_server: str
+    container_mounts: tuple[str, ...]
+    container_images: tuple[str, ...] | None
     notice_ways: tuple[str, ...]
     notice_proxy: str
     gpu_req: str
@@ -134,6 +137,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         mail_to=settings.take("LSB_MAILTO", _mail_to, Params().mail_to),
         mail_program=settings.take("LSB_MAILPROG", command_line, ""),
         mail_server=settings.take("LSB_MAILSERVER", _mail_server, ""),
+        container_mounts=container_mounts(settings),
+        container_images=container_images(settings),
         notice_ways=read_ways(settings),
         notice_proxy=read_proxy(settings),
         job_report=settings.take("LSB_JOB_REPORT_MAIL", yes_or_no, True),

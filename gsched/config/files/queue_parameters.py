@@ -27,6 +27,7 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.grammar.windows import parse_windows
+from gsched.config.parameters.containers import site_container
 from gsched.config.parameters.exit_values import exit_values, success_values
 from gsched.config.parameters.gpu_idle import gpu_idle
 from gsched.config.parameters.job_limits import time_s
@@ -144,6 +145,7 @@ PARAMETERS = (
     QueueParameter("PRE_EXEC", "pre_exec", _always(command_line), str),
     QueueParameter("POST_EXEC", "post_exec", _always(command_line), str),
     QueueParameter("JOB_STARTER", "job_starter", _always(command_line), str),
+    QueueParameter("CONTAINER", "container", _always(site_container), str),
     QueueParameter("INTERACTIVE", "interactive", _always(interactive_jobs)),
     QueueParameter("RERUNNABLE", "rerunnable", _always(yes_or_no), _yes),
     QueueParameter("REQUEUE_EXIT_VALUES", "requeue_exit_values", _always(exit_values), str),

@@ -21,11 +21,12 @@ from gsched.model.jobs.job import JobState
 from gsched.model.ledgers.allocation import COUNTER_OF_CLAIM
 from gsched.model.ledgers.devices import MIG_CLAIMS
 from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
+from gsched.model.queues.container import RUNTIMES_RESOURCE
 from gsched.model.queues.window import is_open, minute_of_week, windows_text
 from gsched.model.views.view import GpuView, HostView, OrphanView, ResourceValue
 from gsched.resreq.judging.host_types import TYPE_NAMES
 
-_FACTS = ("nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", TYPE_NAMES)
+_FACTS = ("nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", RUNTIMES_RESOURCE, TYPE_NAMES)
 
 MOST_NOTED = 20
 """Notes about attempts without a record; `gadmin orphans` lists all."""

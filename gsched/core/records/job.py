@@ -15,6 +15,7 @@ from gsched.model.jobs.job import FINISHED, MOST_RESTARTS, PENDING, AttemptResul
 from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.queues.container import runtimes_of
 from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass, Running
 from gsched.model.views.view import JobView, Message
 
@@ -186,6 +187,7 @@ def bucket_of(
         reservation=spec.reservation,
         waited_s=waited_s,
         excluded_hosts=excluded_hosts,
+        container_runtimes=runtimes_of(spec.container) if spec.container else (),
     )
     array = array_of(job_id) if spec.array_limit else 0
     return Bucket(

@@ -15,6 +15,7 @@ from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.reported_resources import ProvidedValue, gpu_value
 from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.hosts.topology import Processor, offered
+from gsched.model.queues.container import RUNTIMES_RESOURCE
 from gsched.resreq.judging.host_types import LINUX, TYPE_NAMES, type_names
 
 LOCAL_TYPE = LINUX
@@ -26,7 +27,9 @@ UNKNOWN_MODEL = "UNKNOWN_AUTO_DETECT"
 _UNKNOWN_LOAD: dict[str, None] = dict.fromkeys(index.name for index in LOAD_INDICES)
 
 
-_NO_FACTS: dict[str, None] = dict.fromkeys(("nprocs", "ncores", "nthreads", "ostype", "osrel", "osver"))
+_NO_FACTS: dict[str, None] = dict.fromkeys(
+    ("nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", RUNTIMES_RESOURCE)
+)
 
 
 def host_type(host: HostConfig) -> str:
@@ -96,6 +99,7 @@ def facts(seen: Observation) -> dict[str, float | str]:
         found |= zip(("nprocs", "ncores", "nthreads"), map(float, counts), strict=True)
     if load is not None:
         texts = {"ostype": load.ostype, "osrel": load.osrel, "osver": load.osver}
+        texts[RUNTIMES_RESOURCE] = load.container_runtimes
         found |= {name: text for name, text in texts.items() if text}
     return found
 

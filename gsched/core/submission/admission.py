@@ -16,6 +16,7 @@ from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.core.resources.resource_values import affinity_processors, slot_limit
 from gsched.core.state.cluster_state import ClusterState
+from gsched.core.submission.container_check import check_runtime
 from gsched.core.submission.device_fit import Offered, never_met
 from gsched.core.submission.requirement_check import CheckedRequirement, CheckRequirement, LeastUse, lasting
 from gsched.core.submission.spec_defaults import complete, queue_names, queue_of
@@ -105,6 +106,7 @@ def _admit_to(queue: Queue, spec: JobSpec, around: AdmissionContext) -> JobSpec:
         spec = _check_slots(spec, queue, config, observed, judged)
     with about(*_requirements(spec)):
         _check_choices(judged, spec, queue, config, observed)
+    check_runtime(spec, (observed(host.name) for host in _usable(spec, queue, config)))
     usable = _usable(spec, queue, config) if judged.wishes else ()
     note = never_met(judged.wishes, {host.name: _offered(host, observed(host.name)) for host in usable})
     own = [text for text in lasting(spec.warnings) if not is_of_hosts(text)]

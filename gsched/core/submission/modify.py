@@ -272,6 +272,8 @@ _WORDS = {
     "array_limit": "Job slot limit of the array",
     "begin_at": "Start time",
     "command": "Job command",
+    "container": "Container image",
+    "container_mounts": "Container mounts",
     "end_orphan": "Automatic end of an orphan",
     "file_copies": "Copy files",
     "front_end_words": "Resources as its front end says them",

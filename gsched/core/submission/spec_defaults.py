@@ -18,6 +18,7 @@ from gsched.core.authorization import queue_closed_to_user, some
 from gsched.core.control.administration import group_path
 from gsched.core.pending.dependency_check import resolve
 from gsched.core.state.cluster_state import ClusterState
+from gsched.core.submission.container_check import CONTAINER_FIELDS, check_container, site_container
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.job_service import AUTO_PORT, LEAST_PORT, MOST_PORT, MOST_USERS, is_service
@@ -44,6 +45,8 @@ def as_asked(spec: JobSpec) -> JobSpec:
         changes |= {"slots": 1, "max_slots": 0}
     if "warning_signal" in names:
         changes |= _NO_SAVING
+    if "container" in names:
+        changes |= dict.fromkeys(CONTAINER_FIELDS, ()) | {"container": ""}
     limits = {name: value for name, value in spec.limits.items() if f"limits.{name}" not in names}
     defaulted = ("slots",) if "slots" in names else ()
     return msgspec.structs.replace(spec, **changes, limits=limits, defaulted=defaulted)
@@ -66,6 +69,20 @@ def _saving(spec: JobSpec, queue: Queue) -> dict[str, Any]:
         "warns_main": found.main_only,
         "saves_on_signal": True,
     }
+
+
+_FILLED = ("warning_signal", "container")
+"""Fields that stand for all that CHKPNT_SIGNAL, JOB_WARNING_ACTION and CONTAINER fill in."""
+
+
+def _check_container(
+    spec: JobSpec, filled: dict[str, Any], user: str, config: ClusterConfig, old: JobSpec | None
+) -> None:
+    """--container and --container-mount, whoever has written them. Raises BadRequest."""
+    is_of_site = "container" in filled
+    if is_of_site or _is_new((*CONTAINER_FIELDS, "cwd", "specified_cwd"), spec, old):
+        whole = msgspec.structs.replace(spec, **filled)
+        check_container(whole, config.params, is_of_site=is_of_site or user in config.administrators)
 
 
 def _defaulted(asked: JobSpec, limits: dict[str, float]) -> tuple[str, ...]:
@@ -124,12 +141,13 @@ def complete(
     profile = _application(spec, config)
     asked, spec = spec, with_profile(spec, profile)
     limits = _limits(spec, queue)
-    saving = _saving(spec, queue)
+    filled = _saving(spec, queue) | site_container(spec, queue, profile)
     _check_restarts(spec)
+    _check_container(spec, filled, user, config, old)
     return msgspec.structs.replace(
         spec,
-        **saving,
-        defaulted=(*_defaulted(asked, limits), *(("warning_signal",) if saving else ())),
+        **filled,
+        defaulted=(*_defaulted(asked, limits), *(name for name in _FILLED if name in filled)),
         slots=_slots(asked, queue, profile),
         user=user,
         queue=queue.name,

@@ -25,6 +25,7 @@ _TEXTS = {
     "mail_user": "u",
     "output_dir": "outdir",
     "gpu_idle_ok": "-gpu-idle-ok",
+    "container": "-container",
 }
 _FLAGS = {
     "exclusive": "x",
@@ -48,6 +49,7 @@ def bsub_lines(asked: AskedScript, zone: tzinfo) -> PrintedLines:
         if getattr(lines.spec, name):
             lines.add(f"-{option}", name)
     _times(lines)
+    _mounts(lines)
     _limits(lines)
     _files(lines)
     _rest(lines)
@@ -118,6 +120,11 @@ def _minutes(lines: PrintedLines, about: str, seconds: int) -> str:
 
 def _moment(at: datetime) -> str:
     return f"{at:%Y:%m:%d:%H:%M}"
+
+
+def _mounts(lines: PrintedLines) -> None:
+    for mount in lines.spec.container_mounts:
+        lines.add(f"--container-mount {word(mount)}", "container_mounts")
 
 
 def _limits(lines: PrintedLines) -> None:

@@ -94,7 +94,7 @@ SBATCH = GnuOptions(
         GnuOption("qos", "q", "normal", "taken: there is no other", variable="SBATCH_QOS"),
         GnuOption("nice", "", "NUMBER", "less priority among your own jobs, 1 to 100", is_optional=True),
         *refused("uid", "gid", because="jobs run as whoever submits them"),
-        *refused("container", because="say it in the script"),
+        *refused("container", "container-image", "container-mounts", because="gsub --container IMAGE does it"),
         *refused("bb", "bbf", because="there are no burst buffers"),
         GnuOption("licenses", "L", "NAME[:COUNT],...", "shared resources that it takes"),
         GnuOption("tmp", "", "SIZE[K|M|G|T]", "only nodes with so much room in /tmp"),

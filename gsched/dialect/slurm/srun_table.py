@@ -37,7 +37,7 @@ _RESOURCES = (
     *refused("cluster-constraint", because="there is one cluster"),
     *refused("nice", because="--priority says the order among your own jobs"),
     *refused("uid", "gid", because="jobs run as whoever submits them"),
-    *refused("container", because="name the container's program in the command"),
+    *refused("container", "container-image", "container-mounts", because="gsub --container IMAGE does it"),
     *refused("bb", "bbf", because="there are no burst buffers"),
     *refused("licenses/L", because="shared resources are asked for with gsub -R 'rusage[NAME=1]'"),
     *refused("ntasks-per-gpu", "gpus-per-socket", "gpu-freq", because="say --gpus-per-task"),

@@ -231,7 +231,7 @@ def _check_load(load: model_pb2.LoadReport) -> None:
             _number(getattr(load, name), name, MOST_AMOUNT)
     for name, value in load.indices.items():
         _number(value, name, MOST_AMOUNT)
-    for name in ("ostype", "osrel", "osver", "machine"):
+    for name in ("ostype", "osrel", "osver", "machine", "container_runtimes"):
         _at_most(len(getattr(load, name)), 200, f"characters of {name}")
 
 

@@ -63,5 +63,6 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
         "PRE_EXEC": profile.pre_exec,
         "POST_EXEC": profile.post_exec,
         "JOB_STARTER": profile.job_starter,
+        "CONTAINER": profile.container,
     }
     return ((name, text) for name, text in given.items() if text)

@@ -248,6 +248,8 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     osrel: str = ""
     osver: str = ""
     machine: str = ""
+    container_runtimes: str = ""
+    """Programs that run containers there, with a blank between."""
     notes: tuple[AnyText, ...] = ()
     """Lines for `ghosts -l`: an elim that died, a value that was rubbish."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from gsched.model.gpus.gpu_error import error_word
 from gsched.model.hosts.host import ComputeMode, Gpu
 from gsched.model.hosts.resource import Resource, ResourceType
+from gsched.model.queues.container import RUNTIMES_RESOURCE
 
 MOST_GPUS = 32
 """LSF_HOST_MAX_GPU at the most: names end at gpu_mode31."""
@@ -57,6 +58,7 @@ _OF_SYSTEM: _Table = {
     "ostype": (_TEXT, False, "operating system"),
     "osrel": (_TEXT, False, "release of its kernel"),
     "osver": (_TEXT, False, "its distribution and version"),
+    RUNTIMES_RESOURCE: (_TEXT, False, "programs that run containers"),
 }
 
 

@@ -197,6 +197,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """--service: it has a page of its own (gsched.model.jobs.job_service), on this port or a free one (`auto`)."""
     service_users: tuple[str, ...] = ()
     """--service-users: who may use that page besides its owner."""
+    container: str = ""
+    """--container: the image that its processes run in (gsched.model.queues.container); empty: none."""
+    container_mounts: tuple[str, ...] = ()
+    """--container-mount: what they see of the host there beside the working directory, `SOURCE:TARGET[:ro]` each."""
     interactive: str = ""
     """`I`, `Ip` or `Is`: its terminal is the command that submitted it; `p` and `s` with a pseudo-terminal."""
     front_end: str = ""

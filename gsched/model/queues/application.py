@@ -31,4 +31,6 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     pre_exec: str = ""
     post_exec: str = ""
     job_starter: str = ""
+    container: str = ""
+    """CONTAINER, as of a queue."""
     source: str = ""

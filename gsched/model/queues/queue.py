@@ -84,6 +84,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """PRE_EXEC: runs on the first host before each job."""
     post_exec: str = ""
     job_starter: str = ""
+    container: str = ""
+    """CONTAINER: image and mounts of jobs that name no container (gsched.model.queues.container)."""
     exclusive: bool = False
     """-x may be used."""
     exclusive_units: str = ""

@@ -64,6 +64,8 @@ class RequirementClass(NamedTuple):
     """Delay of the alternative that the job may use by now (0 at first)."""
     excluded_hosts: tuple[str, ...] = ()
     """Hosts that the job must not come back to (EXCLUDE of the requeue exit values)."""
+    container_runtimes: tuple[str, ...] = ()
+    """One of these programs must be on its hosts; none: it needs none."""
 
 
 class Bucket(NamedTuple):

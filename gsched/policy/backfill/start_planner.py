@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.jobs.reason import NEVER, UNKNOWN
+from gsched.model.queues.container import RUNTIMES_RESOURCE
 from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.asks_fit import AsksFit, HostMask
 from gsched.policy.backfill.planned_fit import PlannedFit
@@ -43,7 +44,7 @@ OTHERS_FIRST = coded(UNKNOWN, coded("planned.others_first"))
 CLOSES_FIRST = coded(UNKNOWN, coded("planned.closes_first"))
 _LASTING = frozenset(
     {"type", "model", "hname", "cpuf", "ncpus", "nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", "ndisks"}
-    | {"maxmem", "maxswp", "maxtmp", "maxslots"}
+    | {"maxmem", "maxswp", "maxtmp", "maxslots", RUNTIMES_RESOURCE}
 )
 """Resources whose values do not change by themselves; of others nobody knows what they will be."""
 MOST_TRIALS = 16

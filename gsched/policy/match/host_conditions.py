@@ -10,6 +10,7 @@ import numpy as np
 
 from gsched.base.coded_text import coded
 from gsched.model.jobs.reason import PendingReason
+from gsched.model.queues.container import RUNTIMES_RESOURCE
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.column_part import Flags, HostNumbers
 from gsched.model.scheduling.columns import HostColumns
@@ -80,6 +81,36 @@ class HostNotExcluded(_NamedHosts):
     def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
         if demand.excluded_hosts:
             yield cls(demand.excluded_hosts)
+
+
+class HasContainerRuntime(HostCondition):
+    """One of the programs that can run the job's container is there."""
+
+    def __init__(self, runtimes: tuple[str, ...]) -> None:
+        self._runtimes = runtimes
+
+    @classmethod
+    def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
+        if demand.container_runtimes:
+            yield cls(demand.container_runtimes)
+
+    @property
+    def key(self) -> Hashable:
+        return self._runtimes
+
+    def _is_met(self, host: HostSnapshot) -> bool:
+        there = host.values.get(RUNTIMES_RESOURCE)
+        return isinstance(there, str) and not set(self._runtimes).isdisjoint(there.split())
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        if self._is_met(now.host):
+            return None
+        return Reason(coded("pending.no_container_runtime", " or ".join(self._runtimes)), candidate=False)
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        met = columns.standing((type(self), self.key), self._is_met)
+        found: Flags = view.of(met) == 0
+        return found
 
 
 class SaidByHost(HostCondition):
@@ -163,6 +194,7 @@ HOST_CONDITIONS: list[type[HostCondition]] = [
     HostOfQueue,
     AskedHost,
     HostNotExcluded,
+    HasContainerRuntime,
     HostOpen,
     HostNotBusy,
 ]

@@ -237,6 +237,8 @@ class Demand:
     first_hosts: tuple[str, ...]
     avoid_host: str
     excluded_hosts: tuple[str, ...]
+    container_runtimes: tuple[str, ...] = ()
+    """As of the class."""
     later: tuple[tuple[str, float], ...] = ()
     """Alternatives that do not count yet, with the seconds after submission from which on they do."""
 

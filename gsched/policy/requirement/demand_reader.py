@@ -66,6 +66,7 @@ def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
         first_hosts=requirement.first_hosts,
         avoid_host=requirement.avoid_host,
         excluded_hosts=requirement.excluded_hosts,
+        container_runtimes=requirement.container_runtimes,
         later=_later(whole, requirement.waited_s),
     )
     for choice in demand.choices:

@@ -8,6 +8,7 @@ from gsched.base.coded_text import AnyText
 from gsched.model.jobs.job import Usage
 from gsched.run.attempts.supervisor_pool import SupervisorLink
 from gsched.run.attempts.unsupervised_job import UnsupervisedJob
+from gsched.run.containers.container_processes import SignalReach
 from gsched.run.fence.group import FenceGroup, group_of
 from gsched.run.fork_server_client import Watch
 from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable
@@ -28,6 +29,7 @@ class Attempt:
         self.limits = AttemptLimits(run_limit_s=order.run_limit_s, limits=order.limits)
         self.is_part = order.is_part
         """The part of a job on another than its first host: its supervisor is its main process."""
+        self.reach = SignalReach(is_contained=order.container is not None)
         fence = order.fence
         self.group: FenceGroup | None = group_of(fence.kind, fence.folders) if fence is not None else None
         self.terminate_interval_s = order.terminate_interval_s

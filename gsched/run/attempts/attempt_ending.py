@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
 from gsched.run.attempts.attempt import Attempt
+from gsched.run.containers.container_processes import main_of
 from gsched.run.order import OnUnkillable, SaveOrder, Unkillable
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.processes.warned_processes import warned
@@ -78,8 +79,7 @@ class AttemptEndings:
             await self.end(held, interval_s)
 
     def _ask_to_save(self, held: Attempt, save: SaveOrder) -> None:
-        main = held.started.pid if held.started is not None else 0
-        asked = warned(attempt_processes.now(held), save.target, main) if save.signal else []
+        asked = to_be_warned(held, save.target, save.signal) if save.signal else []
         process_tree.send_all(asked, save.signal)
         if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
             if held.group is not None:
@@ -118,7 +118,7 @@ class AttemptEndings:
         for at_s in (*_LOOKS_S, interval_s):
             if not ends_steps and self._spool.is_past_job(held.name):
                 return True
-            tree = attempt_processes.now(held)
+            tree = held.reach.meant(attempt_processes.now(held), signum)
             spared |= _started_by_handlers(tree, seen, spared, signum)
             fresh = [
                 each
@@ -192,6 +192,14 @@ def _started_by_handlers(
             handled.add(each.pid)
             found.add((each.pid, each.start))
     return found
+
+
+def to_be_warned(held: Attempt, target: str, signum: int) -> list[process_tree.Process]:
+    """The processes that are sent the signal before an end; `target` as an order has it."""
+    there = attempt_processes.now(held)
+    main = held.started.pid if held.started is not None else 0
+    main = main_of(there, main, is_contained=held.reach.is_contained)
+    return warned(held.reach.meant(there, signum), target, main)
 
 
 def named(processes: Iterable[process_tree.Process]) -> list[Unkillable]:

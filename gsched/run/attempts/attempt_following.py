@@ -21,7 +21,7 @@ from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import AttemptResult
 from gsched.run.account import UnixAccount
 from gsched.run.attempts.attempt import Attempt
-from gsched.run.attempts.attempt_ending import AttemptEndings, named
+from gsched.run.attempts.attempt_ending import AttemptEndings, named, to_be_warned
 from gsched.run.attempts.last_steps import run_last
 from gsched.run.attempts.shutdown import PROBLEM, Shutdown
 from gsched.run.attempts.supervisor_pool import SupervisorLink, SupervisorPool
@@ -30,7 +30,6 @@ from gsched.run.fork_server_client import ForkServer, Watch
 from gsched.run.order import OnEnded, OnStarted, StartedInfo
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.processes.process_usage import Sampler
-from gsched.run.processes.warned_processes import warned
 from gsched.run.spool import Spool, Started, SupervisorClaim, WaitedEnd
 
 _MAX_TRIES = 3
@@ -309,6 +308,7 @@ class AttemptFollower:
                 clock=self._clock,
                 on_helpless=lambda: self._endings.note_unkillable(held, named(attempt_processes.now(held))),
                 warning=self._warning_of(held),
+                is_contained=held.reach.is_contained,
             )
 
     def _warning_of(self, held: Attempt) -> EndWarning | None:
@@ -321,8 +321,7 @@ class AttemptFollower:
         def send() -> None:
             self._spool.mark_warned(held.name)
             self._spool.note_deadline(held.name, self._clock.now() + order.warning_s)
-            main = held.started.pid if held.started is not None else 0
-            process_tree.send_all(warned(attempt_processes.now(held), target, main), number)
+            process_tree.send_all(to_be_warned(held, target, number), number)
 
         return EndWarning(order.warning_s, order.terminate_at, send)
 

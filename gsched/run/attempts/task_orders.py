@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import Mapping
 
 from gsched.base.ids import attempt_name
 from gsched.run.attempts.attempt import Attempt
+from gsched.run.containers.container_processes import of_task
 from gsched.run.order import RunKey
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.processes.process_usage import SessionUse
@@ -71,6 +73,8 @@ class TaskOrders:
         if held is not None:
             found = attempt_processes.now(held)
             meant = [each for each in found if leader in (each.session, each.pid) and each.start >= start]
+            if held.reach.is_contained and signum == signal.SIGKILL:
+                meant += of_task(found, leader)
             process_tree.send_all(meant, signum)
 
     def _running(self, key: RunKey) -> Attempt | None:

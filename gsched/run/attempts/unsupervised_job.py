@@ -36,7 +36,7 @@ class UnsupervisedJob:
     `on_helpless` hears, again and again, that they do not end by SIGKILL.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a supervisor would know
         self,
         wanted: AttemptLimits,
         interval_s: float,
@@ -47,8 +47,9 @@ class UnsupervisedJob:
         clock: Clock,
         on_helpless: Callable[[], None] = lambda: None,
         warning: EndWarning | None = None,
+        is_contained: bool = False,
     ) -> None:
-        """`warning`: None when there is none to give, any more."""
+        """`warning`: None when there is none to give, any more. `is_contained`: it runs in containers."""
         self._warning = warning
         self._clock = clock
         self._on_helpless = on_helpless
@@ -59,7 +60,9 @@ class UnsupervisedJob:
         self._timer: asyncio.TimerHandle | None = None
         self._find = find
         self._wanted = wanted
-        self._guard = run_limits.RunLimitGuard(wanted.run_limit_s, wanted.limits, interval_s, find, find)
+        self._guard = run_limits.RunLimitGuard(
+            wanted.run_limit_s, wanted.limits, interval_s, find, find, is_contained=is_contained
+        )
         self._act()
 
     @property

@@ -100,6 +100,7 @@ def take_up(supervisor: Supervisor, state: SupervisorState) -> None:
     supervisor.pid, supervisor.notes[:] = state.pid, state.notes
     supervisor.was_warned, supervisor.woken = state.was_warned, state.woken
     supervisor.children.group = supervisor.group
+    supervisor.children.is_contained = order.container is not None
     supervisor.children.take_up(state.pid, (state.cpu_s, state.max_rss_kib))
     supervisor.oom_kills_before = state.oom_kills_before
     supervisor.io_before = process_io.joined(state.io_before, state.io_now, process_io.read_io("self"))

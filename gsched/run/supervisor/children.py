@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from gsched.base.coded_text import AnyText, coded, listed
+from gsched.run.containers.container_processes import holds_container, of_job
 from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import process_tree
 
@@ -21,6 +22,10 @@ SWEEP_GRACE_S = 2.0
 """What a finished job left behind gets SIGTERM, and this long to obey."""
 MOST_REFUSED = 20
 """Of those that are not ours to end so many are named."""
+TIDY_S, _TIDY_LOOK_S = 10.0, 0.1
+"""So long the program that runs containers may take to remove one; looked at so often."""
+_PAUSE = "catatonit"
+"""What Podman leaves running for a user's next container."""
 _LOOK_S = 1.0
 """How often left-overs that do not end by SIGKILL are looked at."""
 _SESSION_GRACE_S, _SESSION_END_S, _SESSION_LOOK_S = 0.5, 5.0, 0.01
@@ -50,6 +55,8 @@ class Children:
         """Of those that have ended."""
         self.group: FenceGroup | None = None
         """The job's control group, once there is one."""
+        self.is_contained = False
+        """It runs in containers, whose program tidies up by itself when it is let."""
         self.left: dict[tuple[int, int], LeftRunning] = {}
         """What was left running and swept up, by number and start."""
 
@@ -109,7 +116,7 @@ class Children:
         """
         if self.group is not None:
             self.group.thaw()  # also for the steps that follow
-        if not self.reap():
+        if not self.reap() or (self.is_contained and self._is_tidied_up()):
             return ""
         left = self.tree()
         self._note_left(left)
@@ -133,9 +140,19 @@ class Children:
 
     def _note_left(self, processes: list[process_tree.Process], *, was_killed: bool = False) -> None:
         for each in processes:
-            if each.is_dead or not is_below(each):
+            if each.is_dead or not is_below(each) or (self.is_contained and holds_container(each)):
                 continue
             self.left.setdefault((each.pid, each.start), LeftRunning(each.name)).was_killed |= was_killed
+
+    def _is_tidied_up(self) -> bool:
+        """Wait while nothing is there but the program that runs containers; whether nothing is left."""
+        until = time.monotonic() + TIDY_S
+        while not of_job(self.tree()) and time.monotonic() < until:
+            if self._wait_childless(_TIDY_LOOK_S):
+                return True
+            if all(each.name == _PAUSE for each in self.tree()):
+                break
+        return False
 
     def _wait_childless(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s

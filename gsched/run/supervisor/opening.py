@@ -15,6 +15,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.machine import gpu_lock
 from gsched.run.account import acting_as
 from gsched.run.attempt_files import INPUT, SCRIPT, STDERR, STDOUT
+from gsched.run.containers.container_words import contained
 from gsched.run.fence.group import FenceGroup, group_of, make_fenced
 from gsched.run.processes import process_tree
 from gsched.run.processes.procfs import is_of_proc
@@ -283,7 +284,7 @@ class AttemptOpening:
         """Argument lists to try one after the other."""
         order = self._order
         starter, login = order.job_starter, order.login_shell
-        script, sh = None, steps.shell(order.environment)
+        script, sh = None, ["/bin/sh"] if order.container is not None else steps.shell(order.environment)
         if order.script is not None:
             script = [*interpreter(order.script, f"{self._folder}/{SCRIPT}", sh), *order.script_words]
         if starter:
@@ -294,4 +295,8 @@ class AttemptOpening:
         else:
             shell, direct = [*sh, "-c", order.command], plain_words(order.command)
             programs = [direct, shell] if direct and not login else [shell]
-        return [steps.in_login(login, words) for words in programs] if login else programs
+        programs = [steps.in_login(login, words) for words in programs] if login else programs
+        if order.container is None or not order.container.holds_main:
+            return programs
+        has_terminal = order.interactive == "pty"
+        return [contained(order.container, programs[0], order.environment, order.cwd, has_terminal=has_terminal)]

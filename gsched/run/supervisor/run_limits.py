@@ -13,6 +13,7 @@ import resource
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from gsched.run.containers.container_processes import SignalReach, of_job
 from gsched.run.processes import process_tree
 
 CPULIMIT = "CPULIMIT"
@@ -114,8 +115,10 @@ class RunLimitGuard:
         look: process_tree.Finder | None = None,
         *,
         ends_by_term: bool = False,
+        is_contained: bool = False,
     ) -> None:
-        """`ends_by_term`: SIGTERM, then SIGKILL, whatever limit it is."""
+        """`ends_by_term`: SIGTERM, then SIGKILL, whatever limit it is. `is_contained`: it runs in containers."""
+        self._reach = SignalReach(is_contained=is_contained)
         self.term_reason = ""
         """The limit that the job has reached, as LSF's keyword."""
         self._interval_s = interval_s
@@ -142,7 +145,8 @@ class RunLimitGuard:
         if ran_s >= self._step_at:
             self.term_reason = self.term_reason or "TERM_RUNLIMIT"
             self._look_at = math.inf
-            process_tree.send_all(self._find(), self._signal)
+            told = self._reach.meant(self._find(), self._signal)
+            process_tree.send_all(told, self._signal)
             if self._signal == signal.SIGKILL:
                 self._kills_since = min(self._kills_since, ran_s)
             self._step_at, self._signal = next(self._steps)
@@ -159,7 +163,13 @@ class RunLimitGuard:
             self
             if self.term_reason
             else RunLimitGuard(
-                run_limit_s, limits, self._interval_s, self._find, self._look_for, ends_by_term=self._ends_by_term
+                run_limit_s,
+                limits,
+                self._interval_s,
+                self._find,
+                self._look_for,
+                ends_by_term=self._ends_by_term,
+                is_contained=self._reach.is_contained,
             )
         )
 
@@ -169,6 +179,8 @@ class RunLimitGuard:
 
     def _look(self, ran_s: float, reaped_cpu_s: float) -> None:
         members = self._look_for() if self._look_for is not None else process_tree.family(os.getpid())
+        if self._reach.is_contained:
+            members = of_job(members)
         cpu_s = reaped_cpu_s + sum(each.ticks + each.children_ticks for each in members) / process_tree.TICKS_PER_S
         for name, limit in self._limits.items():
             if _used(name, members, cpu_s) > limit:

@@ -18,6 +18,7 @@ import time
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.run.account import acting_as
 from gsched.run.agent_line import tell
+from gsched.run.containers.container_processes import SignalReach, main_of
 from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import oom_kills, process_io, process_tree
 from gsched.run.processes.warned_processes import warned
@@ -146,6 +147,7 @@ class Supervisor:
             self.opening.prepare(self.order)
         finally:
             self.children.group = self.group
+            self.children.is_contained = self.order.container is not None
         if self.order.is_part:
             self._open_part()
             return
@@ -276,6 +278,7 @@ class Supervisor:
             order.terminate_interval_s,
             self.children.tree,
             ends_by_term=order.ends_by_term,
+            is_contained=order.container is not None,
         )
         while True:
             is_busy = self.children.reap()
@@ -297,14 +300,19 @@ class Supervisor:
                 self.was_warned = True
                 self.folder.mark_warned()
                 self.folder.note_deadline(time.time() + self._ends_at(order) - ran_s)
-                process_tree.send_all(
-                    warned(self.children.tree(), order.warning_target, self.pid), order.warning_signal
-                )
+                self._warn(order)
             else:
                 guard.act(ran_s, self.children.cpu_s)
                 if guard.is_helpless(ran_s):
                     self._name_unkillable(self.children.tree())
         self.term_reason = guard.term_reason or guard.explains(death(self.main_status or 0))
+
+    def _warn(self, order: Order) -> None:
+        """-wa, --signal."""
+        reach, there = SignalReach(is_contained=order.container is not None), self.children.tree()
+        main = main_of(there, self.pid, is_contained=reach.is_contained)
+        told = warned(reach.meant(there, order.warning_signal), order.warning_target, main)
+        process_tree.send_all(told, order.warning_signal)
 
     def _limited_anew(self, guard: run_limits.RunLimitGuard) -> run_limits.RunLimitGuard:
         """The guard of the limits as they are now."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from gsched.base.machine.atomic_write import replace_file
 from gsched.run import task_files
 from gsched.run.account import acting_as
+from gsched.run.containers.container_words import contained
 from gsched.run.processes import process_tree
 from gsched.run.supervisor.children import Children
 from gsched.run.supervisor.job_process import GO, JobProgram, become_job, why
@@ -126,7 +127,7 @@ class Tasks:
                 pid = os.fork()
                 if pid == 0:
                     os.close(gate_out)
-                    _become_task(order, job, streams, gate_in, self._rights)
+                    _become_task(folder, order, job, streams, gate_in, self._rights)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._children.follow(pid)
@@ -163,8 +164,10 @@ class Tasks:
         self._tell()
 
 
-def _become_task(order: TaskOrder, job: Order, streams: tuple[int, int, int], gate: int, rights: JobRights) -> None:
-    """In the forked child: become the task. Never returns."""
+def _become_task(
+    folder: str, order: TaskOrder, job: Order, streams: tuple[int, int, int], gate: int, rights: JobRights
+) -> None:
+    """In the forked child: become the task whose files lie in the folder. Never returns."""
     try:
         try:
             with acting_as(rights.user):
@@ -175,6 +178,10 @@ def _become_task(order: TaskOrder, job: Order, streams: tuple[int, int, int], ga
             return
         if not order.reads and not order.pty:
             streams = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), *streams[1:])
-        become_job(JobProgram(order, [[*order.argv]], rights, job), streams, gate, has_terminal=order.pty)
+        words = [*order.argv]
+        if job.container is not None:
+            task, has_terminal = os.path.basename(folder), order.pty
+            words = contained(job.container, words, order.environment, order.cwd, has_terminal=has_terminal, task=task)
+        become_job(JobProgram(order, [words], rights, job), streams, gate, has_terminal=order.pty)
     finally:
         os._exit(126)

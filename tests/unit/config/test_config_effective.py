@@ -106,6 +106,8 @@ def test_every_parameter_has_a_place() -> None:
         "mail_to",
         "mail_program",
         "mail_server",
+        "container_mounts",
+        "container_images",
         "notice_ways",
         "notice_proxy",
     }

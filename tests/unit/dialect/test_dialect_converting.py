@@ -331,6 +331,8 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 LSF_VALUES: dict[str, list[str]] = {
+    "-container": ["docker://a/b:1", "/i/a.sif"],
+    "-container-mount": ["/data:/d:ro"],
     "J": ["plain", "'two words'", "sweep[1-9:2]%3", "a[1,4,9]"],
     "Jd": ['"a text, longer"'],
     "q": ["normal", "'short long'"],
@@ -480,6 +482,7 @@ NOT_OF_SCRIPTS = (
 WITH = {
     "R": {"n": "8"},
     "-json": {"-dry-run": ""},
+    "-container-mount": {"-container": "docker://a/b"},
     "ti": {"w": "'done(7)'"},
     "mem-per-gpu": {"gpus-per-node": "1"},
     "kill-on-invalid-dep": {"dependency": "afterok:7"},

@@ -35,7 +35,7 @@ _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 
 def main(call: Call) -> int:
     """Run `gmod`."""
-    asked = read_modification(call.argv[1:], value_context(call))
+    asked = read_modification(call.argv[1:], value_context(call), call.read_file)
     if asked.wants_help:
         call.write(BMOD.help(program(call)))
         return 0

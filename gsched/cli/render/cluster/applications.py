@@ -10,7 +10,7 @@ from gsched.model.views.catalogue import ApplicationView
 
 _ORDER = (
     *("TASKLIMIT", "RUNTIME", "RES_REQ", "GPU_REQ", "RERUNNABLE", "REQUEUE_EXIT_VALUES", "MAX_JOB_REQUEUE"),
-    *("PRE_EXEC", "POST_EXEC", "JOB_STARTER"),
+    *("PRE_EXEC", "POST_EXEC", "JOB_STARTER", "CONTAINER"),
 )
 """Of the parameters: on the wire they have none."""
 _SEPARATOR = "-" * 79 + "\n\n"

@@ -87,6 +87,8 @@ def _flags(job: ShownJob) -> Iterator[tuple[str, bool]]:
 
 def _submitted_steps(job: ShownJob) -> Iterator[tuple[str, str]]:
     yield "Login Shell", job.spec.login_shell
+    yield "Container Image", job.spec.container
+    yield "Container Mounts", " ".join(job.spec.container_mounts)
     yield "Pre-execute Command", job.spec.pre_exec
     yield "Post-execute Command", job.spec.post_exec
 
