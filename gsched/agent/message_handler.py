@@ -76,7 +76,7 @@ class MessageHandler:
                 # Looks at the GPUs first, which may take a while.
                 key = (message.start.job_id, message.start.attempt)
                 self._background.beside(self._attempts.start(message.start), key)
-            case "terminate" | "signal" | "suspend" | "resume" | "limit":
+            case "terminate" | "warn" | "signal" | "suspend" | "resume" | "limit":
                 order = getattr(message, kind)
                 self._background.beside(self._handle_about(kind, order), (order.job_id, order.attempt))
             case "forget":
@@ -144,6 +144,9 @@ class MessageHandler:
                     self._attempts.signal_steps(key, order.signal, order.step)
                 else:
                     await self._attempts.signal(key, order.signal, order.reason, order.target)
+            case "warn":
+                ends_by = order.ends_by if order.HasField("ends_by") else None
+                await self._attempts.warn(key, order.signal, ends_by)
             case "suspend":
                 await self._attempts.suspend(key)
             case "resume":

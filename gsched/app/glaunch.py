@@ -34,6 +34,7 @@ GREETING_S = 10.0
 """An agent that takes longer than that to greet is asked anew."""
 AGAIN_S = 0.1
 PLEASE_WAIT = "{}: the agent of this host is not responding, it may be restarting. Please wait ..."
+_NOT_ENDING = (_signal.SIGALRM, _signal.SIGVTALRM, _signal.SIGPROF, _signal.SIGXCPU, _signal.SIGIO, _signal.SIGPWR)
 PASSED_ON = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGUSR1, _signal.SIGUSR2)
 
 # Options of rsh and ssh: accepted, for programs that believe they call those, and without meaning here.
@@ -416,6 +417,18 @@ def exit_code(status: int) -> int:
     return 128 + posix.WTERMSIG(status) if posix.WIFSIGNALED(status) else posix.WEXITSTATUS(status)
 
 
+def hear(client: LaunchClient) -> None:
+    """Pass on what is passed on. A signal that the job's tasks get by other ways must not end what they hang on: it is
+    taken, not ignored, for what is executed from here is to have it as usual.
+    """
+    for number in _signal.valid_signals():
+        # What nohup or a plain shell's background ignores stays ignored.
+        if number in PASSED_ON and _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, client.on_signal)
+        elif number in _NOT_ENDING or number >= _signal.SIGRTMIN:
+            _signal.signal(number, lambda *heard: None)
+
+
 def main(argv: list[str]) -> int | None:
     """Launch what argv asks for and return the exit code; None when it asks for help."""
     name = argv[0]
@@ -424,10 +437,7 @@ def main(argv: list[str]) -> int | None:
         if asked is None:
             return None
         launch = LaunchClient(name, asked)
-        for number in PASSED_ON:
-            # What nohup or a plain shell's background ignores stays ignored.
-            if _signal.getsignal(number) != _signal.SIG_IGN:
-                _signal.signal(number, launch.on_signal)
+        hear(launch)
         return launch.run()
     except (LaunchUsageError, LaunchRefused) as problem:
         say(f"{name}: {problem}")

@@ -320,6 +320,16 @@ class ServiceAnswers:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptWarned:
+    """The agent of its first host has warned the attempt of its end at `ends_by`, UTC seconds."""
+
+    job_id: int
+    attempt: int
+    host: str
+    ends_by: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptUnkillable:
     """SIGKILL does not end these processes of the attempt, which therefore has not ended: (number, name) of each."""
 
@@ -422,6 +432,7 @@ Command = (
     | AttemptEnded
     | AttemptUnkillable
     | ServiceAnswers
+    | AttemptWarned
     | NoticeSettled
     | HostHello
     | HostReported

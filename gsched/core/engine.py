@@ -12,6 +12,7 @@ from typing import Any
 
 from gsched.base.errors import GschedError, Internal
 from gsched.core.attempts import attempt_reports, job_part_reports, unrecorded_attempts
+from gsched.core.attempts.end_warnings import attempt_warned
 from gsched.core.attempts.job_services import service_answers
 from gsched.core.attempts.unkillable_processes import note_unkillable
 from gsched.core.audit import audit
@@ -19,6 +20,7 @@ from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
     AttemptUnkillable,
+    AttemptWarned,
     Command,
     CompareJobs,
     ControlGpus,
@@ -145,6 +147,7 @@ class Engine:
             AttemptEnded: self._waking(self._attempt_ended),
             AttemptUnkillable: note_unkillable,
             ServiceAnswers: service_answers,
+            AttemptWarned: attempt_warned,
             NoticeSettled: notice_ends.settled,
         }
 

@@ -58,6 +58,17 @@ class TerminateAttempt(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
+class WarnAttempt(Instruction):
+    """Warn it of its end, as its first host has. A repeat warns of nothing anew."""
+
+    job_id: int
+    attempt: int
+    signal: int
+    """0: it is only told when that is."""
+    ends_by: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class SignalAttempt(Instruction):
     """Send one signal to all its processes, or to those of `target` (`main`, `steps`), or of one step."""
 

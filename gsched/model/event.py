@@ -253,6 +253,15 @@ class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_
     """It is asked to save its state, and has until then, UTC seconds; None: it is ended at once."""
 
 
+class JobEndWarned(JobEvent, frozen=True, kw_only=True, tag="job_end_warned"):
+    """The attempt was warned on its first host before its run limit, or the time of -t, ends it: at `ends_by` by that
+    host's clock; None: it was not told when.
+    """
+
+    attempt: int
+    ends_by: float | None = None
+
+
 class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
     """The attempt is given up (or was over) and the job is pending again; what it held is free."""
 
@@ -518,6 +527,7 @@ AnyEvent = (
     | ArrayElementsFinished
     | ArrayElementsRequeued
     | JobRequeueRequested
+    | JobEndWarned
     | JobRequeued
     | JobSuspended
     | JobResumed

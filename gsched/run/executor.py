@@ -32,7 +32,7 @@ from gsched.run.attempts.shutdown import last_shutdown
 from gsched.run.attempts.task_orders import TaskOrders
 from gsched.run.attempts.usage_samples import UsageSamples
 from gsched.run.containers.container_processes import main_of
-from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey, SaveOrder
+from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, OnWarned, Order, RunKey, SaveOrder
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.report.job_report import ReportFacts
 from gsched.run.shell_line import in_place
@@ -57,6 +57,7 @@ class ProcessExecutor:
         on_started: OnStarted,
         on_ended: OnEnded,
         on_unkillable: OnUnkillable = lambda job_id, attempt, processes: None,
+        on_warned: OnWarned = lambda job_id, attempt, ends_by: None,
         clock: Clock | None = None,
         gpu_locks: GpuLockFolders | None = None,
     ) -> None:
@@ -83,6 +84,7 @@ class ProcessExecutor:
             self._clock,
             on_started=on_started,
             on_ended=on_ended,
+            on_warned=on_warned,
         )
         self._forks = self._following.forks
         self.run_program = self._forks.run
@@ -196,6 +198,12 @@ class ProcessExecutor:
             held.ending = self._following.spawn(self._endings.end_saved(held, save, interval_s))
         else:
             held.ending = self._following.spawn(self._endings.end(held, interval_s, hangup=hangup))
+
+    async def warn(self, job_id: int, attempt: int, signum: int, ends_by: float | None) -> None:
+        """Warn a part of its job's end, once: the job's first host has done so."""
+        held = self._running(job_id, attempt)
+        if held is not None and held.is_part:
+            await self._once_begun(held, lambda: self._endings.warn(held, signum, ends_by))
 
     async def close_part(self, job_id: int, attempt: int) -> None:
         """End a part with whatever runs there: its job is over."""

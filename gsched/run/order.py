@@ -241,4 +241,6 @@ RunKey = tuple[int, int]
 
 OnStarted = Callable[[int, int, StartedInfo], None]
 OnEnded = Callable[[int, int, AttemptResult], None]
+OnWarned = Callable[[int, int, float | None], None]
+"""Hears job, attempt, and when the job is ended (UTC seconds), once its supervisor has warned it of that."""
 OnUnkillable = Callable[[int, int, tuple[Unkillable, ...]], None]

@@ -116,6 +116,19 @@ def test_a_signal_with_b_is_for_the_script_alone(cluster: Cluster) -> None:
     assert not (cluster.folder / "b.child").exists()
 
 
+def test_a_signal_before_the_run_limit_reaches_tasks_on_other_hosts_that_glaunch_does_not_pass_it_on_to(
+    cluster: Cluster,
+) -> None:
+    task = cluster.folder / "task"
+    task.write_text("trap 'cat $GSCHED_DEADLINE > heard' URG; while [ ! -e heard ]; do sleep 0.2; done; true")
+    words = ("-n", "2", "-R", "span[ptile=1]", "-m", "one! two", "-W", "1", "--signal", "URG@57")
+    job = cluster.submit(*words, f"trap : URG; glaunch -z two sh {task}")
+    (view,) = cluster.wait(job)
+    assert view.state == "DONE" and view.started_at is not None
+    assert int(lines(cluster, "heard")[0]) > view.started_at
+    assert "Warned of its end; it has" in cluster.run("ghist", "-UF", str(job)).stdout
+
+
 def test_who_does_not_answer_in_time_is_ended(cluster: Cluster) -> None:
     with cluster.files_as_they_are():
         cluster.configure(lsb_queues=PREEMPTING, lsb_params=BY_REQUEUE.format("JOB_TERMINATE_INTERVAL = 1\n"))

@@ -35,6 +35,7 @@ from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.output.output_tail import AttemptEndWaiters
 from gsched.agent.output.report_delivery import ReportDelivery
 from gsched.agent.services.job_services import JobServices
+from gsched.agent.tasks.end_warnings import EndWarnings
 from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.agent.tasks.step_records import StepRecords
 from gsched.base.clock import Clock
@@ -101,6 +102,7 @@ class Attempts:
         self.holdings = HeldResources(self._memory.ended)
         self.gpu_use = self._make_gpu_use(read_gpus, gpu_owners or self.owners)
         self.unkillable = UnkillableReports(send)
+        self.end_warnings = EndWarnings(send)
         self._returns: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
         self._quota = quota or OutputQuota(KEPT_OUTPUT_MIB)
@@ -154,6 +156,7 @@ class Attempts:
             on_started=self._on_started,
             on_ended=self._on_ended,
             on_unkillable=self.unkillable.found,
+            on_warned=self.end_warnings.warned,
             clock=self._clock,
             gpu_locks=locks,
         )
@@ -320,6 +323,10 @@ class Attempts:
             if hangup:  # else its end would wait for somebody to take its last output
                 await terminal_questions.hang_up(self.folder(key))
 
+    async def warn(self, key: AttemptKey, number: int, ends_by: float | None) -> None:
+        """Warn its part of the job's end, as its first host has."""
+        await self._executor.warn(*key, number, ends_by)
+
     def _explain(self, key: AttemptKey, reason: str) -> None:
         """What to say of the attempt if it ends other than well. What was asked for first has ended it."""
         if reason and key in self.holdings and key not in self._memory.ended:
@@ -417,6 +424,7 @@ class Attempts:
         self._quota.cut(self.folder(key))
         reason = self._memory.reasons.pop(key, "")
         self.unkillable.ended(key)
+        self.end_warnings.ended(key)
         part = self.holdings.part(key)
         order = self._executor.order(*key) if reason or part is None else None
         is_ended = not result.succeeded or (order is not None and order.ends_by_term)

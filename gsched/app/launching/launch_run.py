@@ -7,14 +7,13 @@ import os
 import posix
 import shlex
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gsched.agent.tasks.launch_environment import launcher
-from gsched.app.glaunch import FAILURE, PASSED_ON, LaunchRefused, show
+from gsched.app.glaunch import FAILURE, LaunchRefused, hear, show
 from gsched.app.launch_streams import OutputFault, end_of_pipe, say
 from gsched.app.launching.host_answers import cores_of
 from gsched.app.launching.launched_job import free_port, is_taken, launched_job
@@ -122,10 +121,7 @@ def _launched(name: str, plan: LaunchPlan) -> RankClient:
     if len(os.fsencode(task_script(plan))) > MOST_SCRIPT:
         raise BadRequest(f"--launch: {len(plan.job.hosts)} hosts are more than one launch can have")
     client = RankClient(name, plan)
-    for number in PASSED_ON:
-        # What nohup or a plain shell's background ignores stays ignored.
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, client.on_signal)
+    hear(client)
     client.run()
     return client
 

@@ -114,6 +114,9 @@ JOB_TEXTS: dict[str, str] = {
     "warning.no_mail_program": "no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER",
     "warning.no_mail_time": "no mail will be sent: nothing says when (gsub -N, sbatch --mail-type, qsub -m)",
     "warning.no_gpu_idle": "queue {0} has no GPU_IDLE: --gpu-idle-ok has no effect there",
+    "warning.early_signal": (
+        "signal {0} comes as soon as the job starts: it is to come {2} seconds before a run limit of {1} seconds"
+    ),
     "warning.no_notices": "no notices by {0}: GSCHED_NOTIFY of lsf.conf does not allow them",
     "warning.not_scaled": "times are not scaled by the speed of hosts; {0} counts on every host",
     "warning.rounded_up": "rounded up to whole minutes: {0}",

@@ -180,6 +180,8 @@ class _Teller:
 
     def _rearranged(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
         match event:
+            case events.JobEndWarned():
+                yield _about_its_end(event)
             case events.JobSwitched():
                 yield history.switched(event.at, event.spec.queue, event.by)
             case events.JobMoved():
@@ -244,6 +246,12 @@ def _requeue_requested(event: events.JobRequeueRequested) -> Iterator[HistoryEve
         yield history.requeue_requested(event.at, event.by)
     if event.save_by is not None:
         yield Remark(at=event.at, text=f"Asked to save its state; it has {event.save_by - event.at:.0f} seconds")
+
+
+def _about_its_end(event: events.JobEndWarned) -> Remark:
+    """That it was warned of its end."""
+    left = "" if event.ends_by is None else f"; it has {max(event.ends_by - event.at, 0.0):.0f} seconds"
+    return Remark(at=event.at, text=f"Warned of its end{left}")
 
 
 def _signalled(event: events.JobSignalRequested) -> Remark:

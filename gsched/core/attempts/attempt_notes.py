@@ -36,6 +36,14 @@ def running_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator
             yield job
 
 
+def led_by(state: ClusterState, host: str, key: AttemptKey) -> JobRecord | None:
+    """The started job whose current attempt this is, and whose first host this is: that one speaks for all of it."""
+    job = state.jobs.get(key[0])
+    if job is None or job.attempt != key[1] or job.state not in STARTED or job.allocation is None:
+        return None
+    return job if job.allocation.first_host == host else None
+
+
 def known_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator[JobRecord]:
     """These, and those that have finished and held something there in the end."""
     for key in named(names):

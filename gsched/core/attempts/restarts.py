@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import signal
 
+from gsched.core.attempts.end_warnings import signal_on_others
 from gsched.core.instruction import SaveRequest
 from gsched.core.records.job import JobRecord
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.failure import death
 from gsched.model.jobs.job import EXIT_SAVED, MOST_RESTARTS, SLURM, AttemptResult, JobState
-from gsched.model.jobs.job_signal import MAIN, PASSED_ON, STEPS
+from gsched.model.jobs.job_signal import MAIN, STEPS
 from gsched.model.jobs.requeue_exits import RestartCause, success_codes
 
 RUN_LIMIT = "TERM_RUNLIMIT"
@@ -96,6 +97,6 @@ def save_request(job: JobRecord, host: str) -> SaveRequest | None:
         return None
     number = int(signal.Signals[f"SIG{spec.warning_signal}"])
     target = MAIN if spec.warns_main else STEPS if spec.front_end == SLURM else ""
-    if host != job.allocation.first_host and (target or number in PASSED_ON):
-        number = 0
+    if host != job.allocation.first_host:
+        number = signal_on_others(job)
     return SaveRequest(number, spec.warning_s or 0, target)

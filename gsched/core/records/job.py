@@ -121,6 +121,10 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """How often it was requeued because of it."""
     save_by: float | None = None
     """It was asked to save its state before its attempt is ended, and has until then."""
+    end_warned: bool = False
+    """Its first host has warned it of its run limit, or of -t."""
+    ends_by: float | None = None
+    """When that ends it, by that host's clock."""
     restarts: int = 0
     """How often the system has run it again for a RestartCause."""
     counted_as: str = ""
@@ -262,6 +266,8 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     idle_requeues = _Kept[int]("idle_requeues")
     restarts = _Kept[int]("restarts")
     save_by = _Kept[float | None]("save_by")
+    end_warned = _Kept[bool]("end_warned")
+    ends_by = _Kept[float | None]("ends_by")
     service_port = _Kept[int | None]("service_port")
     service_at = _Kept[float | None]("service_at")
     told = _Kept[tuple[str, ...]]("told")

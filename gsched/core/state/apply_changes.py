@@ -209,6 +209,7 @@ def _forget_attempt(job: JobRecord) -> None:
     job.signals = ()
     job.requeue_reason, job.idle_warning, job.save_by = "", None, None
     job.service_port = job.service_at = None
+    job.end_warned, job.ends_by = False, None
 
 
 def _reopen(state: ClusterState, job: JobRecord) -> None:

@@ -29,6 +29,7 @@ from gsched.model.event import (
     HostGpusKnown,
     HostOpened,
     JobDispatched,
+    JobEndWarned,
     JobFinished,
     JobForced,
     JobForgotten,
@@ -240,6 +241,12 @@ def _idle_over(state: ClusterState, event: JobIdleOver) -> None:
     job = state.job(event.job_id)
     check_current(job, event.attempt, event)
     job.idle_warning = None
+
+
+def _end_warned(state: ClusterState, event: JobEndWarned) -> None:
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    job.end_warned, job.ends_by = True, event.ends_by
 
 
 def _service_answered(state: ClusterState, event: JobServiceAnswered) -> None:
@@ -459,6 +466,7 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     ArrayElementsFinished: _elements_finished,
     ArrayElementsRequeued: apply_changes.elements_requeued,
     JobRequeueRequested: apply_changes.requeue_requested,
+    JobEndWarned: _end_warned,
     JobRequeued: apply_changes.requeued,
     JobSuspended: apply_changes.suspended,
     JobResumed: apply_changes.resumed,

@@ -6,7 +6,7 @@ Whether the resources can ever be had is admission's question. It changes nothin
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -144,6 +144,7 @@ def complete(
     filled = _saving(spec, queue) | site_container(spec, queue, profile)
     _check_restarts(spec)
     _check_container(spec, filled, user, config, old)
+    run_limit_s = _run_limit(spec, queue)
     return msgspec.structs.replace(
         spec,
         **filled,
@@ -154,7 +155,7 @@ def complete(
         project=spec.project or params.default_project,
         hosts=hosts,
         host_levels=levels,
-        run_limit_s=_run_limit(spec, queue),
+        run_limit_s=run_limit_s,
         limits=limits,
         rerunnable=_rerunnable(spec, queue),
         requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
@@ -169,13 +170,10 @@ def complete(
         ),
         terminate_at=_times(spec, now),
         warnings=(
-            *(
-                each
-                for each in spec.warnings
-                if not is_no_mail(each) and not has_code(each, _NO_GPU_IDLE) and not has_code(each, NO_NOTICES)
-            ),
+            *(each for each in spec.warnings if not is_no_mail(each) and not has_code(each, *_MADE_ANEW)),
             *dict.fromkeys((*_mail(spec, params, queue), *_notices(spec, params))),
             *([coded(_NO_GPU_IDLE, queue.name)] if spec.gpu_idle_ok and queue.gpu_idle is None else ()),
+            *_early_signal(spec, filled, run_limit_s),
         ),
         conditions=(_conditions(spec, user, config, state) if _is_new(("dependency",), spec, old) else spec.conditions),
     )
@@ -451,6 +449,16 @@ def _mail(spec: JobSpec, params: Params, queue: Queue) -> Iterator[AnyText]:
 
 
 NO_NOTICES = "warning.no_notices"
+_EARLY_SIGNAL = "warning.early_signal"
+_MADE_ANEW = (_NO_GPU_IDLE, NO_NOTICES, _EARLY_SIGNAL)
+"""Codes of warnings that hold for this queue and these fields; others stay with the job."""
+
+
+def _early_signal(spec: JobSpec, filled: Mapping[str, Any], run_limit_s: int | None) -> Iterator[AnyText]:
+    """What is to be said of a signal that is to come before the run limit, and earlier than the job starts."""
+    name, before_s = (filled.get(each, getattr(spec, each)) for each in ("warning_signal", "warning_s"))
+    if name and before_s and run_limit_s and before_s >= run_limit_s:
+        yield coded(_EARLY_SIGNAL, name, run_limit_s, before_s)
 
 
 @about("notices")

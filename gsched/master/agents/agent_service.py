@@ -19,6 +19,7 @@ from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
     AttemptUnkillable,
+    AttemptWarned,
     HeldAttempt,
     HostDisconnected,
     HostHello,
@@ -263,6 +264,10 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
         case "service_answers":
             told = message.service_answers
             return ServiceAnswers(told.job_id, told.attempt, host, told.port, told.at)
+        case "warned":
+            warned = message.warned
+            ends_by = warned.ends_by if warned.HasField("ends_by") else None
+            return AttemptWarned(warned.job_id, warned.attempt, host, ends_by)
         case "notice_end":
             return NoticeSettled(host, from_proto(message.notice_end, NoticeEnd))
         case "load":

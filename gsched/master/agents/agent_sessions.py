@@ -25,6 +25,7 @@ from gsched.core.instruction import (
     StartJob,
     SuspendAttempt,
     TerminateAttempt,
+    WarnAttempt,
     WarnIdle,
 )
 from gsched.master.agents.agent_roster import AgentRoster
@@ -327,8 +328,11 @@ class AgentSessions:
         return self._other_message(instruction)
 
     def _other_message(self, instruction: Instruction) -> agent_pb2.MasterMessage | None:
-        """Of what is about no attempt."""
+        """Of what is about no attempt, or about its warnings."""
         match instruction:
+            case WarnAttempt(job_id=job_id, attempt=attempt, signal=signal, ends_by=ends_by):
+                warn = agent_pb2.WarnAttempt(job_id=job_id, attempt=attempt, signal=signal, ends_by=ends_by)
+                return agent_pb2.MasterMessage(warn=warn)
             case SendNotice(notice=notice):
                 return self._notice(notice)
             case ForgetNotices(notice_ids=notice_ids):

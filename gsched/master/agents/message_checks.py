@@ -70,12 +70,10 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
             _check_ended(host, message.ended)
         case "notice_end":
             _check_notice_end(message.notice_end)
-        case "service_answers":
-            _number(message.service_answers.at, "time of an answer", _TIMES)
-            _number(message.service_answers.port, "port", MOST_PORT)
-        case "service_found":
-            _number(message.service_found.port, "port", MOST_PORT)
-            _at_most(len(message.service_found.secret), LONGEST_NAME, "characters of a secret")
+        case "warned":
+            _number(message.warned.ends_by, "time of an end", _TIMES)
+        case "service_answers" | "service_found":
+            _check_service(message)
         case "unkillable":
             _at_most(len(message.unkillable.processes), MOST_UNKILLABLE, "processes")
         case "load":
@@ -86,6 +84,13 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
                 _check_usage(host, each.usage)
                 _check_idleness(host, each.idle)
                 _number(each.service_idle_s, "time without use", _TIMES)
+
+
+def _check_service(message: agent_pb2.AgentMessage) -> None:
+    _number(message.service_answers.at, "time of an answer", _TIMES)
+    _number(message.service_answers.port, "port", MOST_PORT)
+    _number(message.service_found.port, "port", MOST_PORT)
+    _at_most(len(message.service_found.secret), LONGEST_NAME, "characters of a secret")
 
 
 def _check_hello(host: str, hello: agent_pb2.Hello) -> None:

@@ -50,7 +50,7 @@ NEVER_TO_SAVE = ("KILL", "STOP")
 MOST_SAVE_S = 65535
 SAVE_S = 60
 """How long before, where nothing is said. Source: sbatch(1), --signal."""
-_SAVE = re.compile(r"(B:)?(?:SIG)?([A-Z]+[0-9+-]*)(?:@([0-9]{1,5}))?", re.ASCII)
+_SAVE = re.compile(r"(B:)?(?:(?:SIG)?([A-Z]+[0-9+-]*)|([0-9]{1,2}))(?:@([0-9]{1,5}))?", re.ASCII)
 
 
 class SaveSignal(NamedTuple):
@@ -62,12 +62,21 @@ class SaveSignal(NamedTuple):
 
 
 def read_save_signal(text: str) -> SaveSignal | None:
-    """`[B:]SIGNAL[@SECONDS]`: with B: it goes to the job's first process alone. None: it is not of that form."""
+    """`[B:]SIGNAL[@SECONDS]`, of a name or, as of sbatch, a number: with B: it goes to the job's first process alone.
+    None: it is not of that form.
+    """
     found = _SAVE.fullmatch(text.strip().upper())
-    if found is None or f"SIG{found[2]}" not in signal.Signals.__members__ or found[2] in NEVER_TO_SAVE:
+    if found is None:
         return None
-    seconds = SAVE_S if found[3] is None else int(found[3])
-    return SaveSignal(found[2], seconds, bool(found[1])) if 1 <= seconds <= MOST_SAVE_S else None
+    try:
+        number = signal.Signals[f"SIG{found[2]}"] if found[2] else signal.Signals(int(found[3]))
+    except (KeyError, ValueError):
+        return None
+    name = found[2] or number.name.removeprefix("SIG")
+    seconds = SAVE_S if found[4] is None else int(found[4])
+    if number.name.removeprefix("SIG") in NEVER_TO_SAVE or not 1 <= seconds <= MOST_SAVE_S:
+        return None
+    return SaveSignal(name, seconds, bool(found[1]))
 
 
 def effect_of(number: int) -> SignalEffect:

@@ -78,6 +78,16 @@ class AttemptEndings:
         if not await self._ends_within(held, max(min(until - self._clock.now(), save.grace_s), 0.0)):
             await self.end(held, interval_s)
 
+    async def warn(self, held: Attempt, signum: int, ends_by: float | None) -> None:
+        """Send it the signal that its job has on its first host, unless it was warned before."""
+        if self._spool.is_warned(held.name):
+            return
+        if ends_by is not None:
+            self._spool.note_deadline(held.name, ends_by)
+        self._spool.mark_warned(held.name)
+        if signum:
+            process_tree.send_all(to_be_warned(held, "", signum), signum)
+
     def _ask_to_save(self, held: Attempt, save: SaveOrder) -> None:
         asked = to_be_warned(held, save.target, save.signal) if save.signal else []
         process_tree.send_all(asked, save.signal)

@@ -27,7 +27,7 @@ from gsched.run.attempts.shutdown import PROBLEM, Shutdown
 from gsched.run.attempts.supervisor_pool import SupervisorLink, SupervisorPool
 from gsched.run.attempts.unsupervised_job import EndWarning, UnsupervisedJob
 from gsched.run.fork_server_client import ForkServer, Watch
-from gsched.run.order import OnEnded, OnStarted, StartedInfo
+from gsched.run.order import OnEnded, OnStarted, OnWarned, StartedInfo
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.processes.process_usage import Sampler
 from gsched.run.spool import Spool, Started, SupervisorClaim, WaitedEnd
@@ -56,6 +56,7 @@ class AttemptFollower:
         *,
         on_started: OnStarted,
         on_ended: OnEnded,
+        on_warned: OnWarned,
     ) -> None:
         self._held = held
         self._spool = spool
@@ -64,6 +65,7 @@ class AttemptFollower:
         self._clock = clock
         self._on_started = on_started
         self._on_ended = on_ended
+        self._on_warned = on_warned
         self._boot_id = process_tree.boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[str, _Asked] = {}
@@ -171,6 +173,7 @@ class AttemptFollower:
         if held is not None:
             self._note_started(held)
             self._endings.note_unkillable(held, self._spool.unkillable(name))
+            self._note_warned(held)
             held.tell_news()
 
     def _over(self, name: str) -> None:
@@ -211,6 +214,11 @@ class AttemptFollower:
             boot_id=started.supervisor.boot_id,
         )
         self._on_started(*held.key, info)
+
+    def _note_warned(self, held: Attempt) -> None:
+        """Report that its supervisor has warned the job of its end; not that it was asked to save its state."""
+        if not held.saves and not held.is_part and self._spool.is_warned(held.name):
+            self._on_warned(*held.key, self._spool.deadline(held.name))
 
     # -- following -----------------------------------------------------------------------------------------------
 
@@ -265,6 +273,7 @@ class AttemptFollower:
         held.watch = Watch(claim.pid, claim.start, lambda: self._examine(held))
         self._note_started(held)
         self._endings.note_unkillable(held, self._spool.unkillable(held.name))
+        self._note_warned(held)
         if held.started is None and held.looks < _MAX_LOOKS:
             # Its notice may have gone to an agent that is no more.
             held.timers.append(self._loop.call_later(_LOOK_AGAIN_S * (1 + held.looks), self._look_for_start, held))
@@ -322,6 +331,7 @@ class AttemptFollower:
             self._spool.mark_warned(held.name)
             self._spool.note_deadline(held.name, self._clock.now() + order.warning_s)
             process_tree.send_all(to_be_warned(held, target, number), number)
+            self._note_warned(held)
 
         return EndWarning(order.warning_s, order.terminate_at, send)
 

@@ -301,6 +301,7 @@ class Supervisor:
                 self.folder.mark_warned()
                 self.folder.note_deadline(time.time() + self._ends_at(order) - ran_s)
                 self._warn(order)
+                tell(self.settings.notify_fd, self.name)
             else:
                 guard.act(ran_s, self.children.cpu_s)
                 if guard.is_helpless(ran_s):

@@ -15,6 +15,7 @@ from gsched.model.event import (
     GpuClosed,
     GpuOpened,
     JobDispatched,
+    JobEndWarned,
     JobGpuCurves,
     JobRequeued,
     JobServiceAnswered,
@@ -142,7 +143,7 @@ def test_long_histories_see_everything_happen() -> None:
     # Seeds on which also happens what is rare: jobs that are preempted, or have compute units for themselves.
     events = [event for seed in (2, 16, 26) for event in long_history(seed, 400).events]
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
-    elsewhere |= {JobGpuCurves, JobServiceAnswered}
+    elsewhere |= {JobGpuCurves, JobServiceAnswered, JobEndWarned}
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)

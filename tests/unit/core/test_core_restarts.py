@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from core_world import World, gpu_spec, make_config, spec
 
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import BadRequest
 from gsched.core.instruction import SaveRequest, TerminateAttempt
 from gsched.model.config import Params
@@ -239,6 +239,22 @@ def test_the_queue_says_by_which_signal_jobs_save_that_say_nothing_and_another_q
     assert world.modify(1, queue="other") == [""]
     after = world.job(1).spec
     assert (after.warning_signal, after.warning_s, after.saves_on_signal) == ("", None, False)
+
+
+def test_who_is_to_be_warned_earlier_than_the_run_limit_allows_is_told() -> None:
+    world = World(make_config("a", (Queue(name="normal", save_signal="TERM@120", run_limit_s=60), Queue(name="o"))))
+    early = coded("warning.early_signal", "TERM", 60, 120)
+    world.submit(spec(hold=True), spec(hold=True, warning_signal="URG", warning_s=59, run_limit_s=60))
+    assert (world.job(1).spec.warnings, world.job(2).spec.warnings) == ((early,), ())
+    assert sentence(early) == (
+        "signal TERM comes as soon as the job starts: it is to come 120 seconds before a run limit of 60 seconds"
+    )
+    assert world.modify(1, queue="o") == [""] and not world.job(1).spec.warnings
+    at_once = spec(hold=True, warning_signal="URG", warning_s=60, run_limit_s=60)
+    world.submit(at_once)
+    assert world.job(3).spec.warnings == (coded("warning.early_signal", "URG", 60, 60),)
+    assert world.modify(3, run_limit_s=50) == [""]
+    assert world.job(3).spec.warnings == (coded("warning.early_signal", "URG", 50, 60),)
 
 
 @pytest.mark.parametrize(
