@@ -269,7 +269,7 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
     reason: AnyText
     avoid_host: str = ""
     not_before: float = 0.0
-    """No new attempt before this time (back-off of starts that fail)."""
+    """No new attempt before this time (back-off of starts that fail, and of attempts that end at once)."""
     failed_start: bool = True
     """Its command was never executed; otherwise it ran, and is to run again."""
     result: AttemptResult | None = None
@@ -285,6 +285,8 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
     """The class of the failure that it is run again for (RETRY); empty: another reason."""
     restart: str = ""
     """What it is run again after (RestartCause); empty: that does not count as a restart."""
+    short_runs: int = 0
+    """So many attempts in a row, with this one, ended soon and asked for another: the reason of `not_before`."""
 
 
 class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):

@@ -45,6 +45,7 @@ _REASONS = {
     "pending.suspended": "JobHeldUser",
     "pending.suspended_by_admin": "JobHeldAdmin",
     "pending.start_time": "BeginTime",
+    "pending.restart_pause": "BeginTime",
     "pending.reserved_for": "Priority",
     "pending.suspended_first": "Priority",
     "pending.no_host": "PartitionNodeLimit",

@@ -14,12 +14,15 @@ from gsched.base.ids import show_job
 from gsched.core.attempts.attempt_failure import with_gpu_errors
 from gsched.core.attempts.failure_retries import retry_of
 from gsched.core.attempts.restarts import (
+    NO_PAUSE,
+    RestartPause,
     asks_for_another_run,
     has_reached_run_limit,
     is_success,
     most_requeues,
     most_restarts,
     restart_cause,
+    restart_pause,
     save_request,
 )
 from gsched.core.command import AttemptEnded
@@ -193,7 +196,8 @@ def _restarted(
         decision.record(JobNoted(at=at, job_id=job.job_id, text=coded("note.most_restarts", why, most)))
         return False
     reason = coded("requeue.saved", why, job.restarts + 1, most)
-    run_again(job, result, at, AnotherRun(reason, restart=cause), decision)
+    pause = restart_pause(result.run_s, job.short_runs)
+    run_again(job, result, at, AnotherRun(reason, restart=cause, pause=pause), decision)
     return True
 
 
@@ -225,6 +229,7 @@ class AnotherRun:
     """The class of its failure, if its queue's RETRY wants it."""
     restart: str = ""
     """What it is run again after, if that counts as a restart."""
+    pause: RestartPause = NO_PAUSE
 
 
 def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRun, decision: Decision) -> None:
@@ -236,6 +241,8 @@ def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRu
             job_id=job.job_id,
             attempt=job.attempt,
             reason=again.reason,
+            not_before=at + again.pause.seconds if again.pause.seconds else 0.0,
+            short_runs=again.pause.short_runs,
             failed_start=False,
             result=result,
             by=again.by,

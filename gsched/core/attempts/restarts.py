@@ -5,6 +5,7 @@ Nothing is decided here.
 from __future__ import annotations
 
 import signal
+from typing import NamedTuple
 
 from gsched.core.attempts.end_warnings import signal_on_others
 from gsched.core.instruction import SaveRequest
@@ -16,6 +17,30 @@ from gsched.model.jobs.job_signal import MAIN, STEPS
 from gsched.model.jobs.requeue_exits import RestartCause, success_codes
 
 RUN_LIMIT = "TERM_RUNLIMIT"
+SHORT_RUN_S = 60.0
+"""An attempt that asks for another one sooner than this is followed by a pause."""
+FIRST_PAUSE_S = 1.0
+MOST_PAUSE_S = 300.0
+
+
+class RestartPause(NamedTuple):
+    """How long a job waits before it may run again."""
+
+    seconds: float
+    short_runs: int
+    """So many attempts in a row, with the one before it, were short."""
+
+
+NO_PAUSE = RestartPause(0.0, 0)
+
+
+def restart_pause(run_s: float, short_runs: int) -> RestartPause:
+    """The pause after an attempt of `run_s` seconds, before which `short_runs` in a row were short: 1, 2, 4 … seconds.
+    One that has lasted is followed by none, and the next short one counts anew.
+    """
+    if run_s >= SHORT_RUN_S:
+        return RestartPause(0.0, 0)
+    return RestartPause(min(FIRST_PAUSE_S * 2.0 ** min(short_runs, 10), MOST_PAUSE_S), short_runs + 1)
 
 
 def asks_for_another_run(job: JobRecord, result: AttemptResult) -> bool:

@@ -23,7 +23,7 @@ from gsched.core.explaining.hosts_in_way import MOST_HOSTS, expected_end, refusi
 from gsched.core.explaining.start_suggestions import suggestions
 from gsched.core.explaining.start_trial import Admitted, TrialContext
 from gsched.core.pending.dependent_jobs import Dependents
-from gsched.core.pending.pending_reasons import own_reasons, pending_reasons
+from gsched.core.pending.pending_reasons import is_pausing, own_reasons, pending_reasons
 from gsched.core.records.dependency_condition import parents_of
 from gsched.core.records.job import JobRecord
 from gsched.core.scheduling_cycles import SchedulingCycles, SeeAnew
@@ -98,7 +98,7 @@ def explain(
         at=turn.now,
         reasons=reasons,
         waits_for=waits_for,
-        waits_until=context.state.waits.delayed.get(number) if waits_for in ("time", "retry") else None,
+        waits_until=context.state.waits.delayed.get(number) if waits_for in ("time", "retry", "pause") else None,
         hosts=found.hosts,
         higher_queues=found.higher_queues,
         starts_now=found.start.starts_now,
@@ -194,5 +194,7 @@ def what_comes_first(context: ExplainingContext, job_id: int) -> str:
         return "force"
     if number in state.waits.delayed:
         job = state.jobs.get(number)
+        if job is not None and is_pausing(job):
+            return "pause"
         return "retry" if job is not None and job.failed_starts else "time"
     return "hold"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gsched.base.coded_text import AnyText, CodedText, CodedValue, coded
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import array_of
+from gsched.core.attempts.restarts import SHORT_RUN_S
 from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.records.array import JobArray, indices_of
 from gsched.core.records.job import ANYWHERE, JobRecord
@@ -82,12 +83,24 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
     if number in state.waits.delayed:
         if (item.spec.begin_at or 0.0) >= item.not_before:
             return (START_TIME,)
+        if isinstance(item, JobRecord) and is_pausing(item):
+            return (_pause(item),)
         if isinstance(item, JobRecord) and item.failed_starts:
             return (waiting_to_retry(item.avoid_host, item.start_problem),)
         return (NEW,)
     if number in state.waits.forced:
         return (FORCED_ANYWHERE if state.jobs[number].forced_hosts == ANYWHERE else FORCED,)
     return ()
+
+
+def is_pausing(job: JobRecord) -> bool:
+    """Whether a job that waits for a time waits because its last attempts ended at once and asked for another."""
+    return bool(job.short_runs) and not job.avoid_host  # a start that has failed since then names a host
+
+
+def _pause(job: JobRecord) -> PendingReason:
+    detail = coded("pending.short_runs", job.short_runs, round(SHORT_RUN_S))
+    return PendingReason(coded("pending.restart_pause"), detail=detail, until=job.not_before)
 
 
 def pending_reasons(

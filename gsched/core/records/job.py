@@ -127,6 +127,8 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """When that ends it, by that host's clock."""
     restarts: int = 0
     """How often the system has run it again for a RestartCause."""
+    short_runs: int = 0
+    """See gsched.model.event.JobRequeued."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
     service_port: int | None = None
@@ -265,6 +267,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     idle_warnings = _Kept[int]("idle_warnings")
     idle_requeues = _Kept[int]("idle_requeues")
     restarts = _Kept[int]("restarts")
+    short_runs = _Kept[int]("short_runs")
     save_by = _Kept[float | None]("save_by")
     end_warned = _Kept[bool]("end_warned")
     ends_by = _Kept[float | None]("ends_by")

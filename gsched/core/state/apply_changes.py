@@ -161,6 +161,7 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
         job.start_problem = start_failure(event.reason, event.avoid_host)
     else:
         job.requeues += 1
+        job.short_runs = event.short_runs
     job.avoid_host, job.not_before = event.avoid_host, event.not_before
     if event.exclude_host and event.exclude_host not in job.excluded_hosts:
         job.excluded_hosts = (*job.excluded_hosts, event.exclude_host)

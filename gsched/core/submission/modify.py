@@ -42,7 +42,7 @@ RESERVING = "res_req"
 """Of a started job the amounts in it can be changed. Source: bmod(1)."""
 RUNNING_TEXT = (
     "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --gpu-idle-ok, --notify, --plot, "
-    '--service-users, its queue and the amounts of -R "rusage[...]" can be changed'
+    '--service-users, --max-restarts, --restart-on, its queue and the amounts of -R "rusage[...]" can be changed'
 )
 
 Admit = Callable[[JobSpec, JobSpec], JobSpec]

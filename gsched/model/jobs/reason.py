@@ -19,6 +19,8 @@ class PendingReason(msgspec.Struct, frozen=True, gc=False):
     detail: AnyText = ""
     candidate: bool = True
     names: tuple[str, ...] = ()
+    until: float | None = None
+    """When it no longer holds, UTC seconds, where that is known."""
 
 
 NEVER, UNKNOWN = "planned.never", "planned.unknown"

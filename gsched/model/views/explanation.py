@@ -180,9 +180,11 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[PendingReason, ...] = ()
     """As gjobs -p3 shows them, the dominant one first. Never empty for a job that waits."""
     waits_for: str = ""
-    """What must come before it waits for a place: `hold`, `time`, `condition`, `retry` or `force`; empty: nothing."""
+    """What must come before it waits for a place: `hold`, `time`, `condition`, `retry`, `pause` or `force`; empty:
+    nothing.
+    """
     waits_until: float | None = None
-    """When the time comes that it waits for (`time`, `retry`), UTC seconds; None: it waits for something else."""
+    """When the time comes that it waits for (`time`, `retry`, `pause`), UTC seconds; None: something else."""
     hosts: tuple[RefusingHosts, ...] = ()
     """Hosts by reason: those that the job could use first, the commonest reason first."""
     starts_now: bool = False

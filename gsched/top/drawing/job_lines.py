@@ -54,7 +54,7 @@ def why_lines(job: JobLook, view: JobView | None, columns: int, zone: tzinfo) ->
     """Why it waits, and when it will start; nothing of a job that does not wait."""
     if job.state not in PENDING:
         return []
-    reasons = reason_texts(view.pending_reasons, ALL_HOSTS) if view is not None else (job.why,)
+    reasons = reason_texts(view.pending_reasons, ALL_HOSTS, zone=zone) if view is not None else (job.why,)
     found = [line(Piece("Why it waits", "bold"))]
     for reason in reasons[:MOST_REASONS]:
         found += lines_of((f"  {part}" for part in folded(reason, columns - 2, 2)), "yellow")

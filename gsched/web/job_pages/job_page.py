@@ -58,7 +58,7 @@ def job_page(context: WebContext, request: Request) -> Response:
         "array_id": array_of(job_id) if index_of(job_id) else 0,
         "is_pending": view.state in PENDING,
         "is_finished": view.state in FINISHED,
-        "reasons": reason_texts(view.pending_reasons, ALL_HOSTS, with_hosts=True),
+        "reasons": reason_texts(view.pending_reasons, ALL_HOSTS, with_hosts=True, zone=context.zone),
         **_plan(view),
         "gpus": list(_gpus(context, view)),
         "usage": _usage(view),

@@ -32,7 +32,7 @@ def why_page(context: WebContext, request: Request) -> Response:
     values: dict[str, Any] = {
         "found": found,
         "label": show_job(found.job_id),
-        "reasons": reason_texts(found.reasons, ALL_HOSTS),
+        "reasons": reason_texts(found.reasons, ALL_HOSTS, zone=context.zone),
         "start": start_text(found, context.zone),
         "usual": [*provided_lines(found), *usual_lines(found, context.zone)],
         "changes": [_shown(each) for each in found.suggestions],

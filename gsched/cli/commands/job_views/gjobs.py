@@ -259,6 +259,7 @@ class _Listing:
         self._gpus: dict[str, Gpu] = {}
         self._level = _level(call, options)
         self._unit = unit_of(call)
+        self._zone = zone_of(call.env)
         self._client = session.client
         self._look = looked_at(session, at)
         self._folder = folder_of(call)
@@ -293,6 +294,7 @@ class _Listing:
                 level=self._level,
                 with_hosts=self._is_long,
                 unit=self._unit,
+                zone=self._zone,
                 now=self.now if self._is_long else None,
                 thresholds=thresholds.of(view) if thresholds is not None else {},
                 affinity=affinity_units(view) if self._with_affinity else None,

@@ -22,7 +22,7 @@ def comparison_lines(found: JobComparison, zone: tzinfo) -> Iterator[str]:
         yield f"In the order of jobs <{show_job(found.first)}> comes first: {sentence(found.order_text)}"
     if found.rule == "backfill":
         yield from (f"Planned start: {line}" for line in _planned(found, zone))
-    reasons = reason_texts(found.reasons, ALL_HOSTS)
+    reasons = reason_texts(found.reasons, ALL_HOSTS, zone=zone)
     yield f"Job <{show_job(job.job_id)}> waits because: {reasons[0] if reasons else 'it is new'}"
     for each in (job, other):
         yield from _job(each, zone)

@@ -38,7 +38,7 @@ def dry_run_lines(found: JobDryRun, zone: tzinfo, is_array: bool = False) -> Ite
         yield "Would start now:"
         yield from (f"  {_part(part)}" for part in found.parts)
     else:
-        reasons = reason_texts(told.reasons, ALL_HOSTS)
+        reasons = reason_texts(told.reasons, ALL_HOSTS, zone=zone)
         yield f"Would wait because: {reasons[0] if reasons else 'other jobs come before it'}"
         yield f"Expected start: {start_text(told, zone, is_planned=True)}"
         yield from provided_lines(told)

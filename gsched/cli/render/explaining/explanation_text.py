@@ -28,6 +28,7 @@ _FIRST = {
     "time": "not before the time that it waits for",
     "condition": "not before its dependency condition (-w) holds",
     "retry": "when it is tried again after its failed start",
+    "pause": "when the pause before its next run is over",
     "force": "as soon as the host that grun named has room for it",
 }
 
@@ -38,9 +39,9 @@ def explanation_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
         f"Job <{show_job(found.job_id)}>, User <{printable(found.user)}>, Queue <{printable(found.queue)}>, "
         f"Status <{found.state}>"
     )
-    reasons = reason_texts(found.reasons, ALL_HOSTS)
+    reasons = reason_texts(found.reasons, ALL_HOSTS, zone=zone)
     yield f"Waits because: {reasons[0] if reasons else 'it is new'}"
-    yield from (f"  also: {text}" for text in _of_no_host(found))
+    yield from (f"  also: {text}" for text in _of_no_host(found, zone))
     yield f"Expected start: {start_text(found, zone)}"
     yield from provided_lines(found)
     yield from usual_lines(found, zone)
@@ -112,9 +113,9 @@ def change_text(change: StartChange) -> str:
     return f"{printable(name)}={printable(change.value)}{']' if name != change.what else ''}"
 
 
-def _of_no_host(found: JobExplanation) -> list[str]:
+def _of_no_host(found: JobExplanation, zone: tzinfo) -> list[str]:
     """Further reasons that are no host's: those of hosts stand with the hosts."""
-    return [reason_text(reason) for reason in found.reasons[1:] if not reason.hosts]
+    return [reason_text(reason, zone) for reason in found.reasons[1:] if not reason.hosts]
 
 
 def start_text(found: JobExplanation, zone: tzinfo, *, is_planned: bool = False) -> str:

@@ -80,7 +80,7 @@ def render_columns(
 ) -> str:
     """The text of `render_short` and `render_wide`; what many jobs have in common is laid out once."""
     start, name_of, end = (_wide_start, _wide_name, _wide_end) if wide else (_short_start, _short_name, _short_end)
-    shown = [ShownJob(view=view, level=level) for view in jobs.alike]
+    shown = [ShownJob(view=view, level=level, zone=zone) for view in jobs.alike]
     starts, ends = [start(job) for job in shown], [end(job, zone, reasons) for job in shown]
     stamps: dict[float, str] = {}
     lines = [HEADER] if header else []

@@ -6,6 +6,7 @@ None means unknown or not applicable and prints as `-` or not at all, never as 0
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import tzinfo
 
 import msgspec
 
@@ -47,6 +48,8 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     """The letter of sizes in requirements."""
     now: float | None = None
     """Seconds since 1970: what a job waits for that should have begun is told."""
+    zone: tzinfo | None = None
+    """Of times in pending reasons; None: they are UTC."""
     external_indices: tuple[str, ...] = ()
     """Names of external load indices, for the second block of the threshold table."""
     thresholds: Mapping[str, str] = {}
@@ -166,7 +169,7 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pending_reasons(self) -> tuple[str, ...]:
         """One text per reason, without the closing `;`."""
-        return reason_texts(self.view.pending_reasons, self.level, with_hosts=self.with_hosts)
+        return reason_texts(self.view.pending_reasons, self.level, with_hosts=self.with_hosts, zone=self.zone)
 
     @property
     def is_ineligible(self) -> bool:
@@ -233,7 +236,7 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
 
 _INELIGIBLE = (
     *("dependency.not_satisfied", "dependency.invalid", "pending.start_time"),
-    *("pending.suspended", "pending.suspended_by_admin"),
+    *("pending.suspended", "pending.suspended_by_admin", "pending.restart_pause"),
 )
 
 
