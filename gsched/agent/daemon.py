@@ -26,6 +26,7 @@ from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.attempts.pam_limits import PamLimits, session_words
 from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.gpu.gpu_guard import GpuGuard
+from gsched.agent.gpu.gpu_moves import MoveTools
 from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.host_report import HostReporter
 from gsched.agent.logins.login_server import LoginServer
@@ -290,7 +291,9 @@ class Agent:
             read_gpus=self._reporter.gpus.read_use,
             gpu_owners=self._owners_of,
             xids=self._reporter.gpus.xids_of,
+            moving=MoveTools(self._config.cuda_checkpoint, self._reporter.gpus.look, self._may_run),
         )
+        self._reporter.gpus.judges.append(made.gpu_moves.judge)
         made.logins.configure(self._config.ssh_access, self._config.administrators, self._cgroup_root, fencing)
         return made
 

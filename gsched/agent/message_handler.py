@@ -148,7 +148,7 @@ class MessageHandler:
                 ends_by = order.ends_by if order.HasField("ends_by") else None
                 await self._attempts.warn(key, order.signal, ends_by)
             case "suspend":
-                await self._attempts.suspend(key)
+                await self._attempts.suspend(key, moves_gpus=order.moves_gpus)
             case "resume":
                 await self._attempts.resume(key)
             case "limit":

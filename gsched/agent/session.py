@@ -102,6 +102,7 @@ class MasterSessions:
         outgoing = self._outbox.open(await self._hello())
         self._attempts.unkillable.tell()
         self._attempts.end_warnings.tell()
+        self._attempts.gpu_moves.tell()
         works = [self._read(call), self._outbox.write(call, outgoing), self._outbox.beat()]
         if self._config.is_shared:
             works.append(until_revoked_changes(self._config.network.tls_dir, revoked))

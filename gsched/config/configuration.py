@@ -224,6 +224,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         gpu_provider=conf.gpu_provider,
         gpu_fence=conf.gpu_fence,
         mps_control=conf.mps_control,
+        cuda_checkpoint=conf.cuda_checkpoint,
         pam_limits=conf.pam_limits,
         ssh_access=conf.ssh_access,
         kept_output_mib=conf.kept_output_mib,

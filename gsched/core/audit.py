@@ -97,7 +97,7 @@ def _audit_holdings(state: ClusterState, unaccounted: set[tuple[int, int]]) -> I
         (part.host, job.key): part.as_of(state.ledger.at, job.held_since)
         for job in state.jobs.values()
         if job.state in STARTED and job.allocation is not None
-        for part in job.allocation.parts
+        for part in (job.allocation.without_gpus() if job.moved_off else job.allocation).parts
     }
     held = {(host, key): part for host, ledger in state.ledger.hosts.items() for key, part in ledger.held.items()}
     for (host, key), part in held.items():

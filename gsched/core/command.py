@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gsched.base.coded_text import AnyText
 from gsched.model.config import ClusterConfig
 from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.hosts.host import GpuReport, LoadReport
@@ -330,6 +331,16 @@ class AttemptWarned:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptMoved:
+    """The suspended attempt is off its GPU; or it keeps it, and `why` says why."""
+
+    job_id: int
+    attempt: int
+    host: str
+    why: AnyText = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptUnkillable:
     """SIGKILL does not end these processes of the attempt, which therefore has not ended: (number, name) of each."""
 
@@ -433,6 +444,7 @@ Command = (
     | AttemptUnkillable
     | ServiceAnswers
     | AttemptWarned
+    | AttemptMoved
     | NoticeSettled
     | HostHello
     | HostReported

@@ -13,11 +13,13 @@ from typing import Any
 from gsched.base.errors import GschedError, Internal
 from gsched.core.attempts import attempt_reports, job_part_reports, unrecorded_attempts
 from gsched.core.attempts.end_warnings import attempt_warned
+from gsched.core.attempts.gpu_moves import attempt_moved
 from gsched.core.attempts.job_services import service_answers
 from gsched.core.attempts.unkillable_processes import note_unkillable
 from gsched.core.audit import audit
 from gsched.core.command import (
     AttemptEnded,
+    AttemptMoved,
     AttemptStarted,
     AttemptUnkillable,
     AttemptWarned,
@@ -148,6 +150,7 @@ class Engine:
             AttemptUnkillable: note_unkillable,
             ServiceAnswers: service_answers,
             AttemptWarned: attempt_warned,
+            AttemptMoved: self._waking(attempt_moved),
             NoticeSettled: notice_ends.settled,
         }
 

@@ -83,10 +83,11 @@ class SignalAttempt(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class SuspendAttempt(Instruction):
-    """Stop all processes of the attempt."""
+    """Stop all processes of the attempt; `moves_gpus`: move them off its GPU before, if that can be done, and tell."""
 
     job_id: int
     attempt: int
+    moves_gpus: bool = False
 
 
 @dataclass(frozen=True, slots=True)

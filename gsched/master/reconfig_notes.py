@@ -57,6 +57,7 @@ def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
     settings = {
         "GSCHED_GPU_FENCE": (old.gpu_fence, new.gpu_fence),
         "GSCHED_MPS_CONTROL": (old.mps_control, new.mps_control),
+        "GSCHED_CUDA_CHECKPOINT": (old.cuda_checkpoint, new.cuda_checkpoint),
         "GSCHED_PAM_LIMITS": (old.pam_limits, new.pam_limits),
         "GSCHED_SSH": (old.ssh_access, new.ssh_access),
         "GSCHED_KEPT_OUTPUT_MIB": (old.kept_output_mib, new.kept_output_mib),

@@ -316,6 +316,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """GSCHED_GPU_FENCE; an agent goes by what it read at its start."""
     mps_control: str = "nvidia-cuda-mps-control"
     """GSCHED_MPS_CONTROL: the control program of MPS, a path or a name in PATH; read by an agent at its start."""
+    cuda_checkpoint: str = "cuda-checkpoint"
+    """GSCHED_CUDA_CHECKPOINT: the program that moves jobs off GPUs, a path or a name in PATH, `none`; read by an agent
+    at its start."""
     pam_limits: bool | None = None
     """GSCHED_PAM_LIMITS: jobs begin with the limits of a PAM session of their users; None: where that can be had."""
     ssh_access: SshAccess = SshAccess.REFUSE

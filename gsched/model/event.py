@@ -298,8 +298,23 @@ class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):
     """For SSUSP: LSF's suspending reason."""
     preempted_by: int = 0
     """The job that took its slots; 0 when it keeps them."""
+    moves_gpus: bool = False
+    """It is to be moved off its GPU as well, where that can be done."""
     unrecorded: int = 0
     """This attempt runs somewhere without a record, by the word of a store that is lost; 0 when none does."""
+
+
+class JobGpusMoved(JobEvent, frozen=True, kw_only=True, tag="job_gpus_moved"):
+    """The suspended attempt is off its GPU, which is free: what it had in its memory is in that of the host."""
+
+    attempt: int
+
+
+class JobGpusKept(JobEvent, frozen=True, kw_only=True, tag="job_gpus_kept"):
+    """The suspended attempt could not be moved off its GPU, and keeps it; it is not tried again."""
+
+    attempt: int
+    why: AnyText
 
 
 class JobResumed(JobEvent, frozen=True, kw_only=True, tag="job_resumed"):
@@ -532,6 +547,8 @@ AnyEvent = (
     | JobEndWarned
     | JobRequeued
     | JobSuspended
+    | JobGpusMoved
+    | JobGpusKept
     | JobResumed
     | JobSignalRequested
     | JobStatusLost

@@ -333,6 +333,11 @@ class ProcessExecutor:
         name = attempt_name(job_id, attempt)
         self._spool.say(name, text, self._account(name))
 
+    def is_ending(self, job_id: int, attempt: int) -> bool:
+        """Whether it is being ended, or is over."""
+        held = self._running(job_id, attempt)
+        return held is None or (held.ending is not None and not held.ending.done())
+
     def is_suspended(self, job_id: int, attempt: int) -> bool:
         """Whether it was suspended and not resumed."""
         return self._spool.is_suspended(attempt_name(job_id, attempt))

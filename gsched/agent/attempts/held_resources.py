@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+import msgspec
+
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -29,6 +31,8 @@ class HeldResources:
         """Attempts that may use GPUs which they do not hold: GPU_UNREQUESTED says so."""
         self._unknown: set[AttemptKey] = set()
         """Attempts of which nobody here knows what GPUs they hold."""
+        self._moved: dict[AttemptKey, HostAllocation] = {}
+        """What those have again when they go on that are suspended and moved off their GPU."""
         self._unreturned: dict[AttemptKey, HostAllocation] = {}
         """Of attempts that have ended: what is not given back yet."""
         self.on_change: Callable[[], None] = lambda: None
@@ -45,6 +49,25 @@ class HeldResources:
     def part(self, key: AttemptKey) -> HostAllocation | None:
         """What the attempt was given; None when it is not known."""
         return self._parts.get(key)
+
+    def whole_part(self, key: AttemptKey) -> HostAllocation | None:
+        """The same, with the GPU that it is moved off."""
+        return self._moved.get(key) or self._parts.get(key)
+
+    def move_off(self, key: AttemptKey) -> None:
+        """It has no GPU for a while."""
+        part = self._parts.get(key)
+        if part is not None and part.gpus:
+            self._moved[key] = part
+            self._parts[key] = msgspec.structs.replace(part, gpus=())
+            self.on_change()
+
+    def move_back(self, key: AttemptKey) -> None:
+        """It has its GPU again."""
+        part = self._moved.pop(key, None)
+        if part is not None and key in self._parts:
+            self._parts[key] = part
+            self.on_change()
 
     def take(self, key: AttemptKey, part: HostAllocation) -> None:
         """The attempt is about to start, or to be taken up."""
@@ -79,6 +102,7 @@ class HeldResources:
     def forget(self, key: AttemptKey) -> None:
         """The master has its result on disk."""
         self._parts.pop(key, None)
+        self._moved.pop(key, None)
         self._any_gpu.discard(key)
         self._unknown.discard(key)
 

@@ -22,6 +22,7 @@ from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
 from gsched.agent.attempts.unkillable_reports import UnkillableReports
 from gsched.agent.attempts.usage_reports import UsageReports
 from gsched.agent.blocking_pool import PATH_PATIENCE_S, BlockingPool
+from gsched.agent.gpu.gpu_moves import GPU_LOST, NO_MOVES, GpuMoves, MoveTools
 from gsched.agent.gpu.gpu_owners import Owners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit, PrologEpilog
 from gsched.agent.gpu_use import use_files
@@ -88,6 +89,7 @@ class Attempts:
         read_gpus: ReadGpus = no_gpus,
         gpu_owners: Owners | None = None,
         xids: ErrorsOf = no_errors,
+        moving: MoveTools = NO_MOVES,
     ) -> None:
         self._fencing = fencing
         self._prolog_epilog = prolog_epilog or PrologEpilog()
@@ -113,6 +115,7 @@ class Attempts:
         self._executor = self._make_executor(locks)
         self.run_program = self._executor.run_program
         self.put_back_folders = self._executor.put_back_folders
+        self.gpu_moves = self._make_gpu_moves(moving)
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self.steps = StepRecords(self.folder)
         self.services = JobServices(host, self._executor, clock, running=lambda: self.started, send=send)
@@ -125,6 +128,17 @@ class Attempts:
         self._diagnosis = FailureDiagnosis(self._executor, self._blocking, xids)
         self._diagnosing: set[asyncio.Task[None]] = set()
         self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, host_context)
+
+    def _make_gpu_moves(self, tools: MoveTools) -> GpuMoves:
+        return GpuMoves(
+            tools,
+            executor=self._executor,
+            holdings=self.holdings,
+            folder=self.folder,
+            run=self.run_program,
+            send=self._send,
+            end=self._end_without_gpu,
+        )
 
     def _make_gpu_use(self, read: ReadGpus, owners: Owners) -> GpuUseRecorder:
         return GpuUseRecorder(
@@ -174,6 +188,7 @@ class Attempts:
                 self._memory.elsewhere.add(key)
             if key not in self._memory.ended:
                 self._reports.expect(key, order)
+        self.gpu_moves.adopt(keys)
         if self._fencing is not None:
             for name in self._fencing.clear(attempt_name(*key) for key in keys):
                 log.warning("processes of attempt %s, of which nothing is known, are still there", name)
@@ -327,6 +342,9 @@ class Attempts:
         """Warn its part of the job's end, as its first host has."""
         await self._executor.warn(*key, number, ends_by)
 
+    async def _end_without_gpu(self, key: AttemptKey) -> None:
+        await self.terminate(key, GPU_LOST)
+
     def _explain(self, key: AttemptKey, reason: str) -> None:
         """What to say of the attempt if it ends other than well. What was asked for first has ended it."""
         if reason and key in self.holdings and key not in self._memory.ended:
@@ -343,13 +361,19 @@ class Attempts:
             self._explain(key, reason)
         await self._executor.signal(*key, number, everything=target != MAIN)
 
-    async def suspend(self, key: AttemptKey) -> None:
-        """Stop its processes."""
-        await self._executor.suspend(*key)
+    async def suspend(self, key: AttemptKey, *, moves_gpus: bool = False) -> None:
+        """Stop its processes; `moves_gpus`: move them off its GPU before, if that can be done."""
+        if moves_gpus:
+            self.gpu_moves.off(key)
+        else:
+            await self._executor.suspend(*key)
 
     async def resume(self, key: AttemptKey) -> None:
-        """Let them go on."""
-        await self._executor.resume(*key)
+        """Let them go on, on its GPU."""
+        if self.gpu_moves.concerns(key):
+            self.gpu_moves.back(key)
+        else:
+            await self._executor.resume(*key)
 
     async def limit(self, key: AttemptKey, message: agent_pb2.LimitAttempt) -> None:
         """Other limits than at its start; an attempt that is not here is over."""
@@ -425,6 +449,7 @@ class Attempts:
         reason = self._memory.reasons.pop(key, "")
         self.unkillable.ended(key)
         self.end_warnings.ended(key)
+        self.gpu_moves.ended(key)
         part = self.holdings.part(key)
         order = self._executor.order(*key) if reason or part is None else None
         is_ended = not result.succeeded or (order is not None and order.ends_by_term)

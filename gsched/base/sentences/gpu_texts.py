@@ -145,6 +145,12 @@ GPU_TEXTS: dict[str, str] = {
     "mode.put_in_vain": "GPU {0} ({1}) was put into compute mode {2} and is in {3}",
     "mode.not_stored": "which compute modes to set back cannot be written: {0}",
     "mode.unknown": "unknown",
+    # Why a suspended job is not moved off its GPU.
+    "moves.no_program": "there is no {0} on its host",
+    "moves.not_run": "{0} is not run, for others than root can change it: {1}",
+    "moves.unseen": "the processes on its GPU cannot be seen",
+    "moves.failed": "cuda-checkpoint of process {0}: {1}",
+    "moves.still_there": "the driver shows it on the device all the same",
     "mps.other_user": "MPS serves {0} to job {1}, and one user at a time",
     "mps.of_other_user": "MPS serves {0} to job {1} of user {2}, and one user at a time",
     "mps.other_gpus": "MPS serves {0} together to job {1}, which is not the same",

@@ -180,6 +180,10 @@ class _Teller:
 
     def _rearranged(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
         match event:
+            case events.JobGpusMoved():
+                yield Remark(at=event.at, text="Moved off its GPU, which is given back")
+            case events.JobGpusKept():
+                yield Remark(at=event.at, text=f"It keeps its GPU: {sentence(event.why)}")
             case events.JobEndWarned():
                 yield _about_its_end(event)
             case events.JobSwitched():

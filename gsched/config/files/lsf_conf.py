@@ -50,6 +50,7 @@ DEFAULT_SPOOL_DIR = "/var/spool/gsched"
 DEFAULT_GPU_PROVIDER = "nvml"
 DEFAULT_UNIT = "MB"
 DEFAULT_MPS_CONTROL = "nvidia-cuda-mps-control"
+DEFAULT_CUDA_CHECKPOINT = "cuda-checkpoint"
 LSB_FOLDER = "lsbatch"
 TLS_FOLDER = "tls"
 LAST_PORT = 65535
@@ -77,6 +78,7 @@ class LsfConf:
     gpu_provider: str
     gpu_fence: GpuFence
     mps_control: str
+    cuda_checkpoint: str
     pam_limits: bool | None
     ssh_access: SshAccess
     kept_output_mib: int
@@ -126,6 +128,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         gpu_fence=_fence(settings, findings),
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),
+        cuda_checkpoint=settings.take("GSCHED_CUDA_CHECKPOINT", _program, DEFAULT_CUDA_CHECKPOINT),
         pam_limits=settings.take("GSCHED_PAM_LIMITS", yes_or_no, None),
         ssh_access=settings.take("GSCHED_SSH", _ssh_access, SshAccess.REFUSE),
         kept_output_mib=settings.take("GSCHED_KEPT_OUTPUT_MIB", integer(1, 2**40), KEPT_OUTPUT_MIB),

@@ -153,7 +153,8 @@ def _reconcile(job: JobRecord, hello: HostHello, held: bool, decision: Decision)
     if job.relimited:
         decision.instruct(LimitAttempt(hello.host, job.job_id, job.attempt))
     if job.state in (JobState.USUSP, JobState.SSUSP):
-        decision.instruct(SuspendAttempt(hello.host, job.job_id, job.attempt))
+        moves = job.moving_off or job.moved_off
+        decision.instruct(SuspendAttempt(hello.host, job.job_id, job.attempt, moves))
     elif job.started_at is not None:
         decision.instruct(ResumeAttempt(hello.host, job.job_id, job.attempt))
 

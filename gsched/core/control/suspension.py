@@ -6,6 +6,7 @@ Each action is one small function on a job; an array's waiting elements are acte
 from __future__ import annotations
 
 from gsched.base.ids import show_job
+from gsched.core.attempts.gpu_moves import may_go_on
 from gsched.core.authorization import denied_to_all_but, of_cluster
 from gsched.core.command import JobCommand
 from gsched.core.control.control_context import UNREACHABLE_TEXT, ControlContext
@@ -64,6 +65,8 @@ def resume(context: ControlContext[JobCommand], job: JobRecord) -> str:
     running = job.state is JobState.USUSP
     if job.gave_slots and job.allocation is not None and not slots_are_free(context.state, job.allocation):
         return f"its slots are taken by job {show_job(job.preempted_by)}; it goes on by itself when they are free"
+    if not may_go_on(context.state, job):
+        return "its GPU is another job's now; it goes on by itself when that is free"
     context.decision.record(JobResumed(at=context.now, job_id=job.job_id, by=context.command.user))
     if running and job.allocation is not None:
         for part in job.allocation.hosts:

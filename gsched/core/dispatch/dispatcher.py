@@ -13,6 +13,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.node_lists import node_order
 from gsched.core.attempts.attempt_results import requeue_order
+from gsched.core.attempts.gpu_moves import may_go_on
 from gsched.core.attempts.restarts import save_by
 from gsched.core.decision import Decision
 from gsched.core.dispatch.load_control import SYSTEM
@@ -110,10 +111,11 @@ class Dispatcher:
                     by_system=True,
                     reason=reason,
                     preempted_by=preempted.by,
+                    moves_gpus=preempted.moves,
                 )
             )
             for part in job.allocation.hosts:
-                decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
+                decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt, preempted.moves))
 
     def _preempt_by_requeue(self, job: JobRecord, allocation: Allocation, by: int, decision: Decision) -> None:
         """Its attempt ends, at once or when it has had time to save its state; who is to get its place is told."""
@@ -129,7 +131,7 @@ class Dispatcher:
         job = self._state.jobs.get(job_id)
         if job is None or job.state is not JobState.SSUSP or not job.gave_slots or job.allocation is None:
             return
-        if not slots_are_free(self._state, job.allocation):
+        if not slots_are_free(self._state, job.allocation) or not may_go_on(self._state, job):
             return
         decision.record(JobResumed(at=decision.now, job_id=job_id, by=SYSTEM, by_system=True))
         for part in job.allocation.hosts:

@@ -13,7 +13,7 @@ from gsched.base.ids import array_of, index_of
 from gsched.model.gpus.gpu_idle import GpuIdleness, IdleWarning
 from gsched.model.jobs.job import FINISHED, MOST_RESTARTS, PENDING, AttemptResult, JobSpec, JobState, Usage
 from gsched.model.jobs.requeue_exits import RestartCause
-from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.allocation import SHARING, Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.queues.container import runtimes_of
 from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass, Running
@@ -82,6 +82,12 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """How often it has been preempted."""
     gave_slots: bool = False
     """It was suspended to make room: somebody else may have its slots."""
+    moving_off: bool = False
+    """It is to be moved off its GPU, and nobody has said what has come of that."""
+    moved_off: bool = False
+    """It is off its GPU, which somebody else may have."""
+    gpus_kept: AnyText = ""
+    """Why it cannot be moved off its GPU."""
     resumed_at: float | None = None
     """When it last went on after that."""
     requeues: int = 0
@@ -246,6 +252,9 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     preempted_by = _Kept[int]("preempted_by")
     preempted = _Kept[int]("preempted")
     gave_slots = _Kept[bool]("gave_slots")
+    moving_off = _Kept[bool]("moving_off")
+    moved_off = _Kept[bool]("moved_off")
+    gpus_kept = _Kept[AnyText]("gpus_kept")
     resumed_at = _Kept[float | None]("resumed_at")
     requeues = _Kept[int]("requeues")
     code_requeues = _Kept[int]("code_requeues")
@@ -328,10 +337,21 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
 
     def runs_again_after(self, cause: RestartCause) -> bool:
         """Whether the system may run it again after that: -r, or --restart-on, so often at most as it has said."""
-        spec, most = self.spec, self.spec.max_restarts
-        if cause not in spec.restart_on and not spec.rerunnable:
+        return (cause in self.spec.restart_on or bool(self.spec.rerunnable)) and self.has_restart_left
+
+    @property
+    def has_restart_left(self) -> bool:
+        """Whether its --max-restarts allows another; those of jobs that do not save their state are not counted."""
+        most = self.spec.max_restarts
+        return not self.spec.saves_itself or self.restarts < (MOST_RESTARTS if most is None else most)
+
+    @property
+    def may_move(self) -> bool:
+        """Whether it may be moved off its GPU as far as it is concerned: it has all of one, on one host."""
+        if self.allocation is None or len(self.allocation.hosts) != 1 or self.gpus_kept:
             return False
-        return not spec.saves_itself or self.restarts < (MOST_RESTARTS if most is None else most)
+        gpus = self.allocation.hosts[0].gpus
+        return len(gpus) == 1 and not gpus[0].parent and gpus[0].claim not in SHARING
 
     def is_pending(self) -> bool:
         return self.state in PENDING
@@ -355,17 +375,20 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     def running(self, now: float) -> Running:
         """The started job as the policies see it, with what it still holds at `now`."""
         assert self.allocation is not None
+        held = self.allocation.without_gpus() if self.moved_off else self.allocation
         began = self.started_at or self.dispatched_at or 0.0
         limit = self.spec.run_limit_s
         return Running(
             job_id=self.job_id,
             attempt=self.attempt,
             bucket=self.bucket(),
-            allocation=self.allocation.as_of(now, self.held_since),
+            allocation=held.as_of(now, self.held_since),
             state=self.state.value,
             started_at=began,
             ends_at=float("inf") if limit is None else began + limit,
-            is_ending=bool(self.kill_by or self.requeue_by),
+            is_ending=bool(self.kill_by or self.requeue_by or self.moving_off),
+            may_move=self.may_move,
+            moved_off=self.allocation if self.moved_off else None,
             rerunnable=self.runs_again_after(RestartCause.PREEMPT),
             preempted=self.preempted,
             resumed_at=float("-inf") if self.resumed_at is None else self.resumed_at,
@@ -404,6 +427,8 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             retries=self.retries,
             restarts=self.restarts,
             save_by=self.save_by,
+            moved_off=self.moved_off,
+            gpus_kept=self.gpus_kept,
             idle=idle,
             idle_warning=self.idle_warning,
             kill_reason=self.kill_reason,

@@ -16,6 +16,8 @@ from gsched.core.state.transitions import IllegalEvent, check_current, move, ref
 from gsched.model.event import (
     ArrayElementsRequeued,
     JobForced,
+    JobGpusKept,
+    JobGpusMoved,
     JobModified,
     JobMoved,
     JobReleased,
@@ -206,7 +208,8 @@ def _forget_attempt(job: JobRecord) -> None:
     job.part_usage, job.parts_cpu_s = {}, {}
     job.ends_done = False
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
-    job.relimited = False
+    job.relimited = job.moving_off = job.moved_off = False
+    job.gpus_kept = ""
     job.signals = ()
     job.requeue_reason, job.idle_warning, job.save_by = "", None, None
     job.service_port = job.service_at = None
@@ -257,7 +260,26 @@ def _preempt(state: ClusterState, job: JobRecord, event: JobSuspended) -> None:
     job.preempted_by = event.preempted_by
     job.preempted += 1
     job.gave_slots = True
+    job.moving_off = event.moves_gpus
     state.ledger.suspend(job.key, job.allocation)
+
+
+def gpus_moved(state: ClusterState, event: JobGpusMoved) -> None:
+    """Its GPU is free."""
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    if not job.moving_off or job.allocation is None or job.state not in STARTED:
+        refuse(job, event)
+    job.moving_off, job.moved_off = False, True
+    state.ledger.move_off(job.key, job.allocation)
+    state.touch_hosts(job)
+
+
+def gpus_kept(state: ClusterState, event: JobGpusKept) -> None:
+    """It keeps its GPU."""
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    job.moving_off, job.gpus_kept = False, event.why
 
 
 def resumed(state: ClusterState, event: JobResumed) -> None:
@@ -274,6 +296,9 @@ def resumed(state: ClusterState, event: JobResumed) -> None:
     elif job.state in (JobState.USUSP, JobState.SSUSP):
         if job.gave_slots and job.allocation is not None:
             state.ledger.resume(job.key, job.allocation)
+            if job.moved_off:
+                state.ledger.move_back(job.key, job.allocation)
+            job.moving_off = job.moved_off = False
             job.resumed_at = event.at
         job.state = JobState.RUN
         job.preempted_by, job.gave_slots, job.suspend_reason, job.stopped_by = 0, False, "", ""

@@ -335,6 +335,8 @@ class ClusterState:
         self.ledger.take(job.key, job.allocation, job.held_since)
         if job.gave_slots:
             self.ledger.suspend(job.key, job.allocation)
+        if job.moved_off:
+            self.ledger.move_off(job.key, job.allocation)
         self.tally.started(job, 1)
         self.touch_hosts(job)
 

@@ -17,6 +17,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest, GschedError
 from gsched.core.command import (
     AttemptEnded,
+    AttemptMoved,
     AttemptStarted,
     AttemptUnkillable,
     AttemptWarned,
@@ -35,6 +36,7 @@ from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.rpc.engine_calls import ask
 from gsched.master.store_lineage import StoreLineage
 from gsched.model.gpus.gpu_idle import AttemptIdleness
+from gsched.model.gpus.gpu_move import GpuMove
 from gsched.model.hosts.host import LoadReport
 from gsched.model.hosts.topology import Topology, checked
 from gsched.model.jobs.job import AttemptResult, Usage
@@ -268,6 +270,9 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
             warned = message.warned
             ends_by = warned.ends_by if warned.HasField("ends_by") else None
             return AttemptWarned(warned.job_id, warned.attempt, host, ends_by)
+        case "moved":
+            outcome = from_proto(message.moved.outcome, GpuMove)
+            return AttemptMoved(message.moved.job_id, message.moved.attempt, host, outcome.why)
         case "notice_end":
             return NoticeSettled(host, from_proto(message.notice_end, NoticeEnd))
         case "load":

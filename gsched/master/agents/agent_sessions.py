@@ -309,8 +309,9 @@ class AgentSessions:
                     step=instruction.step,
                 )
                 return agent_pb2.MasterMessage(signal=sent)
-            case SuspendAttempt(job_id=job_id, attempt=attempt):
-                return agent_pb2.MasterMessage(suspend=agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt))
+            case SuspendAttempt(job_id=job_id, attempt=attempt, moves_gpus=moves):
+                suspend = agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt, moves_gpus=moves)
+                return agent_pb2.MasterMessage(suspend=suspend)
             case ResumeAttempt(job_id=job_id, attempt=attempt):
                 return agent_pb2.MasterMessage(resume=agent_pb2.ResumeAttempt(job_id=job_id, attempt=attempt))
             case LimitAttempt(job_id=job_id, attempt=attempt):

@@ -176,6 +176,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     mode_given: ComputeMode | None = None
     """The mode in which its jobs were given it, where somebody has changed it since; None: it is as it was."""
 
+    moves_jobs: bool = False
+    """Whether the agent moves jobs of one GPU off it and back (cuda-checkpoint)."""
     fault: AnyText = ""
     """What has failed on it: the GPU is closed, and jobs on it cannot go on. A GPU with a fault has a `problem`."""
     hit: tuple[str, ...] = ()

@@ -148,6 +148,10 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         parts = tuple(part.as_of(now, since) for part in self.hosts)
         return msgspec.structs.replace(self, hosts=parts) if parts != self.hosts else self
 
+    def without_gpus(self) -> Allocation:
+        """What of it is held while the job is moved off its GPUs."""
+        return msgspec.structs.replace(self, hosts=tuple(msgspec.structs.replace(part, gpus=()) for part in self.hosts))
+
     @property
     def first_host(self) -> str:
         return self.hosts[0].host

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from gsched.model.hosts.topology import Processor
-from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.model.ledgers.devices import is_astray
 from gsched.model.ledgers.host_devices import AttemptKey, HostDevices
 
@@ -108,8 +110,14 @@ class HostLedger(HostDevices):
         if part.exclusive:
             self.exclusive = key
         self.slots_used += part.slots
+        self._occupy(key, part.gpus)
+        reserved = self.reserved
+        for name, amount in part.amounts.items():
+            reserved[name] = reserved.get(name, 0.0) + amount
+
+    def _occupy(self, key: AttemptKey, gpus: Iterable[HeldGpu]) -> None:
         holders = self.holders
-        for gpu in part.gpus:
+        for gpu in gpus:
             uuid, claim = gpu.uuid, gpu.claim
             others = holders.get(uuid)
             holders[uuid] = {key: claim} if others is None else {**others, key: claim}
@@ -119,9 +127,6 @@ class HostLedger(HostDevices):
                 self._holds_strange = True
             if is_astray(gpu, self.gpus):
                 self._torn = None
-        reserved = self.reserved
-        for name, amount in part.amounts.items():
-            reserved[name] = reserved.get(name, 0.0) + amount
 
     def give(self, key: AttemptKey) -> None:
         """End a holding. Raises KeyError if there is none."""
@@ -136,14 +141,17 @@ class HostLedger(HostDevices):
             self.slots_used -= part.slots
         if self._torn:
             self._torn = None
-        for gpu in part.gpus:
+        self._free(key, part.gpus)
+        self._sum(part.amounts)
+
+    def _free(self, key: AttemptKey, gpus: Iterable[HeldGpu]) -> None:
+        for gpu in gpus:
             self._plain -= gpu.claim == "ngpus"
             others = {other: claim for other, claim in self.holders[gpu.uuid].items() if other != key}
             if others:
                 self.holders[gpu.uuid] = others
             else:
                 del self.holders[gpu.uuid]
-        self._sum(part.amounts)
 
     def _sum(self, names: Iterable[str]) -> None:
         for name in names:
@@ -207,3 +215,20 @@ class HostLedger(HostDevices):
             self._changes.add(self.host)
             self.suspended.remove(key)
             self.slots_used += part.slots
+
+    def move_off(self, key: AttemptKey) -> None:
+        """Free the GPUs of a suspended attempt that is moved off them. Raises KeyError if it holds nothing here."""
+        part = self.held[key]
+        if part.gpus:
+            self._changes.add(self.host)
+            self._free(key, part.gpus)
+            self.held[key] = msgspec.structs.replace(part, gpus=())
+            self._torn = None if self._torn else self._torn
+
+    def move_back(self, key: AttemptKey, gpus: tuple[HeldGpu, ...]) -> None:
+        """Give it these GPUs again (as a fact: nothing is checked). Raises KeyError if it holds nothing here."""
+        part = self.held[key]
+        if not part.gpus:
+            self._changes.add(self.host)
+            self.held[key] = msgspec.structs.replace(part, gpus=gpus)
+            self._occupy(key, gpus)

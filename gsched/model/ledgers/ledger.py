@@ -154,6 +154,16 @@ class Ledger:
             self._own(part.host).suspend(key)
         self.suspended[key] = allocation
 
+    def move_off(self, key: AttemptKey, allocation: Allocation) -> None:
+        """Free the GPUs of a suspended attempt that is moved off them."""
+        for part in allocation.hosts:
+            self._own(part.host).move_off(key)
+
+    def move_back(self, key: AttemptKey, allocation: Allocation) -> None:
+        """Give it its GPUs again."""
+        for part in allocation.hosts:
+            self._own(part.host).move_back(key, part.gpus)
+
     def resume(self, key: AttemptKey, allocation: Allocation) -> None:
         """Give a preempted attempt its slots again, on all its hosts."""
         for part in allocation.parts:

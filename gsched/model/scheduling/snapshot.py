@@ -191,6 +191,10 @@ class Running(NamedTuple):
     """When it last went on after a preemption."""
     save_by: float = float("-inf")
     """Of one that is ending: until when it may save its state before it is ended, UTC seconds."""
+    may_move: bool = False
+    """It may be moved off its one GPU when it is suspended, where its host can do that."""
+    moved_off: Allocation | None = None
+    """Of one that is: what it holds again when it goes on."""
 
     @property
     def key(self) -> AttemptKey:
@@ -340,11 +344,14 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """A started job that makes room for `by`. `requeue`: it ends and waits again; otherwise it is suspended."""
+    """A started job that makes room for `by`. `requeue`: it ends and waits again; otherwise it is suspended, and if it
+    `moves`, taken off its GPU before.
+    """
 
     job_id: int
     by: int
     requeue: bool
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How often of these the system has run it again, as its --max-restarts counts."""
     save_by: float | None = None
     """It was asked to save its state before its end, and has until then, UTC seconds."""
+    moved_off: bool = False
+    """It is suspended, and off its GPU, which somebody else may have."""
+    gpus_kept: AnyText = ""
+    """Why it could not be moved off its GPU."""
     idle: tuple[GpuIdleness, ...] = ()
     """How idle each GPU of a running job is; empty: nobody has looked."""
     idle_warning: IdleWarning | None = None

@@ -1,13 +1,15 @@
 """Preemption: which running jobs of lower queues make room for a waiting one, and which preempted ones may go on.
 
-Suspended jobs give back slots only; GPUs and amounts come back from jobs that are requeued. What gets free is held for
-the job it was freed for. No job is preempted soon after its start, after it went on, or more often than is allowed.
+Suspended jobs give back slots, and their one GPU where their host moves them off it; all else comes back from jobs that
+are requeued. What gets free is held for the job it was freed for. No job is preempted soon after its start, after it
+went on, or more often than is allowed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
@@ -49,6 +51,20 @@ class Displacement(NamedTuple):
     planned: PlannedStart | None = None
 
 
+class _Way(Enum):
+    """How a victim makes room."""
+
+    REQUEUE = "requeue"
+    """It ends: all that it holds is free then."""
+    SUSPEND = "suspend"
+    """It gives its slots."""
+    MOVE = "move"
+    """It gives its slots, and its GPU when it has been moved off it."""
+
+
+_STOPPING = (_Way.SUSPEND, _Way.MOVE)
+
+
 class _Victim(NamedTuple):
     key: tuple[int, int, bool, float, int]
     """-preference, queue's priority, holds GPUs that nobody gains, -start, -job id: the smallest goes first."""
@@ -73,7 +89,7 @@ class Preemptor:
         self._now = now
         self._trial = trial
         self._reservations = reservations
-        self._gone: set[int] = set()
+        self.gone: set[int] = set()
         """Displaced in this cycle."""
         self._preemptable: dict[str, dict[str, int]] = {}
         self._ripe: dict[str, dict[str, list[Running]]] = {}
@@ -106,12 +122,11 @@ class Preemptor:
         if self._is_coming(bucket, demand, names):
             return None
         ripe = self._ripe_jobs(bucket.queue, queues)
-        for requeue in (True, False) if self._snapshot.preempt_requeue else (False,):
-            by_host = self._by_host(ripe, queues, bucket, demand, names, requeue)
-            victims = self._choose(bucket, demand, names, by_host, requeue)
+        for way in (_Way.REQUEUE, _Way.SUSPEND, _Way.MOVE) if self._snapshot.preempt_requeue else _STOPPING:
+            by_host = self._by_host(ripe, queues, bucket, demand, names, way)
+            victims = self._choose(bucket, demand, names, by_host, way)
             if victims is not None:
-                displace = self._requeue if requeue else self._suspend
-                found = displace(job_id, bucket, *victims)
+                found = self._displace(job_id, bucket, *victims, way)
                 if found is not None:
                     return found
         others = [name for name in every if name not in names]
@@ -125,16 +140,16 @@ class Preemptor:
         if len(needs) != 1 or not needs[0].on_one:
             return None
         ripe = {each.job_id: each for jobs in self._ripe_jobs(bucket.queue, queues).values() for each in jobs}
-        able = [each for each in ripe.values() if _able(each, True) and each.job_id not in self._gone]
+        able = [each for each in ripe.values() if _able(each, _Way.REQUEUE) and each.job_id not in self.gone]
         ranked = sorted(self._victim(each, queues, wants_gpus=needs[0].gpus > 0) for each in able)
         candidates = _runs(ranked)[:MOST_VICTIMS]
         for host in names[:MOST_HOSTS] if candidates else ():
             lacks = self._reservations.ahead.shared_lacks(bucket, needs[0], host)
             if not lacks:
                 continue
-            fits = partial(self._fits, bucket, demand, [host], requeue=True)
+            fits = partial(self._fits, bucket, demand, [host], way=_Way.REQUEUE)
             chosen = choose(lacks, candidates, host, fits)
-            found = None if chosen is None else self._requeue(job_id, bucket, *chosen)
+            found = None if chosen is None else self._free_later(job_id, bucket, *chosen, _Way.REQUEUE)
             if found is not None:
                 return found
         return None
@@ -144,12 +159,14 @@ class Preemptor:
         cycle that came to all jobs. Their slots are taken in the cycle's ledger.
         """
         ledger, running = self._snapshot.ledger, self._snapshot.running
-        waiting = [running[key[0]] for key in ledger.suspended if key[0] in running and key[0] not in self._gone]
+        waiting = [running[key[0]] for key in ledger.suspended if key[0] in running and key[0] not in self.gone]
         waiting.sort(key=lambda each: (-self._priority(each), each.started_at, each.job_id))
         resumed = []
         for each in waiting:
             if each.state == "SSUSP" and not each.is_ending and self._has_slots(each):
                 ledger.resume(each.key, each.allocation)
+                if each.moved_off is not None:
+                    ledger.move_back(each.key, each.moved_off)
                 resumed.append(each.job_id)
         return resumed
 
@@ -187,7 +204,7 @@ class Preemptor:
         bucket: Bucket,
         demand: Demand,
         names: Sequence[str],
-        requeue: bool,
+        way: _Way,
     ) -> dict[str, list[_Victim]]:
         """Host -> those who may be displaced in this way, first choice first; hosts that lack least before the others.
 
@@ -197,14 +214,14 @@ class Preemptor:
         slots, gpus = min(need.slots for need in needs), min(need.gpus for need in needs)
         lacking: list[tuple[int, int, str, list[Running]]] = []
         for host in names:
-            able = [each for each in ripe.get(host, ()) if _able(each, requeue) and each.job_id not in self._gone]
+            able = [each for each in ripe.get(host, ()) if self._is_able(each, way) and each.job_id not in self.gone]
             if able:
                 host_ledger = self._snapshot.ledger.host(host)
                 free = slots if host_ledger.free_slots is None else host_ledger.free_slots
                 idle = len(host_ledger.gpus) - len(host_ledger.holders)
                 parts = [host_ledger.held[each.key] for each in able if each.key in host_ledger.held]
                 more = sum(part.slots for part in parts)
-                freed = sum(len(part.gpus) for part in parts) if requeue else 0
+                freed = 0 if way is _Way.SUSPEND else sum(len(part.gpus) for part in parts)
                 if free + more >= slots and idle + freed >= gpus:
                     lacking.append((max(0, gpus - idle), max(0, slots - free), host, able))
         lacking.sort(key=lambda each: each[:3])
@@ -212,6 +229,15 @@ class Preemptor:
             host: sorted(self._victim(each, queues, wants_gpus=gpus > 0) for each in able)
             for _, _, host, able in lacking[:MOST_RANKED]
         }
+
+    def _is_able(self, running: Running, way: _Way) -> bool:
+        """The same with what its host can do. A GPU whose mode was set for the job is not another's to set."""
+        if not _able(running, way) or way is not _Way.MOVE:
+            return _able(running, way)
+        part = running.allocation.hosts[0]
+        devices = self._snapshot.ledger.host(part.host).gpus
+        found = [devices.get(gpu.uuid) for gpu in part.gpus]
+        return all(gpu is not None and gpu.moves_jobs and gpu.standing_mode is None for gpu in found)
 
     def _victim(self, running: Running, queues: dict[str, int], *, wants_gpus: bool) -> _Victim:
         wasted = not wants_gpus and any(part.gpus for part in running.allocation.hosts)
@@ -221,7 +247,7 @@ class Preemptor:
 
     def _is_ripe(self, running: Running) -> bool:
         """Whether it has run long enough, has not been preempted too often, and is not ending already."""
-        if running.is_ending or running.job_id in self._gone:
+        if running.is_ending or running.job_id in self.gone:
             return False
         if self._is_spared(running):
             return False
@@ -252,10 +278,10 @@ class Preemptor:
         if not hosts:
             return False
         order = [*sorted(hosts), *(name for name in names if name not in hosts)][: MOST_HOSTS + len(hosts)]
-        return self._fits(bucket, demand, order, self._ending, requeue=True) is not None
+        return self._fits(bucket, demand, order, self._ending, way=_Way.REQUEUE) is not None
 
     def _fits(
-        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], victims: Sequence[Running], *, requeue: bool
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], victims: Sequence[Running], *, way: _Way
     ) -> Allocation | None:
         by_host: dict[str, list[Running]] = {}
         for victim in victims:
@@ -270,80 +296,87 @@ class Preemptor:
             ledger = ledger.copy()
             for victim in displaced:
                 if victim.key in ledger.held:
-                    ledger.give(victim.key) if requeue else ledger.suspend(victim.key)
+                    _make_room(ledger, victim, way)
             return ledger
 
         found = self._trial.place(bucket, demand, hosts, host_ledger)
         return None if isinstance(found, Reason) else found
 
     def _choose(
-        self, bucket: Bucket, demand: Demand, names: Sequence[str], by_host: dict[str, list[_Victim]], requeue: bool
+        self, bucket: Bucket, demand: Demand, names: Sequence[str], by_host: dict[str, list[_Victim]], way: _Way
     ) -> tuple[list[Running], Allocation] | None:
         """The fewest victims found, and what the job holds instead of them."""
         if not by_host:
             return None
         if not all(need.on_one for need in self._trial.needs(bucket, demand)):
-            return self._choose_anywhere(bucket, demand, names, by_host, requeue)
+            return self._choose_anywhere(bucket, demand, names, by_host, way)
         best: tuple[int, list[_Victim], str, Allocation] | None = None
         hosts = sorted((found[0].key, host) for host, found in by_host.items())
         for _, host in hosts[:MOST_HOSTS]:
-            found = self._choose_on(bucket, demand, host, by_host[host][:MOST_VICTIMS], requeue)
+            found = self._choose_on(bucket, demand, host, by_host[host][:MOST_VICTIMS], way)
             if found is not None and (best is None or (len(found[0]), found[0], host) < best[:3]):
                 best = (len(found[0]), found[0], host, found[1])
         return None if best is None else ([each.running for each in best[1]], best[3])
 
     def _choose_on(
-        self, bucket: Bucket, demand: Demand, host: str, victims: Sequence[_Victim], requeue: bool
+        self, bucket: Bucket, demand: Demand, host: str, victims: Sequence[_Victim], way: _Way
     ) -> tuple[list[_Victim], Allocation] | None:
         """One victim that suffices, else the first ones that do together, without those that are not needed."""
         for victim in victims[:MOST_PRUNED]:
-            found = self._fits(bucket, demand, [host], [victim.running], requeue=requeue)
+            found = self._fits(bucket, demand, [host], [victim.running], way=way)
             if found is not None:
                 return [victim], found
         low, high = 1, len(victims)
-        if high < 2 or self._fits(bucket, demand, [host], _runs(victims), requeue=requeue) is None:
+        if high < 2 or self._fits(bucket, demand, [host], _runs(victims), way=way) is None:
             return None
         while high - low > 1:
             middle = (low + high) // 2
-            if self._fits(bucket, demand, [host], _runs(victims[:middle]), requeue=requeue) is None:
+            if self._fits(bucket, demand, [host], _runs(victims[:middle]), way=way) is None:
                 low = middle
             else:
                 high = middle
-        return self._spare(bucket, demand, [host], list(victims[:high]), requeue)
+        return self._spare(bucket, demand, [host], list(victims[:high]), way)
 
     def _choose_anywhere(
-        self, bucket: Bucket, demand: Demand, names: Sequence[str], by_host: dict[str, list[_Victim]], requeue: bool
+        self, bucket: Bucket, demand: Demand, names: Sequence[str], by_host: dict[str, list[_Victim]], way: _Way
     ) -> tuple[list[Running], Allocation] | None:
         usable = set(names)
         every = {each.running.job_id: each for victims in by_host.values() for each in victims}
         victims = sorted(every.values())[:MOST_VICTIMS]
         first = [part.host for each in victims for part in each.running.allocation.parts if part.host in usable]
         hosts = list(dict.fromkeys([*first, *names]))[:MOST_VICTIMS]
-        if self._fits(bucket, demand, hosts, _runs(victims), requeue=requeue) is None:
+        if self._fits(bucket, demand, hosts, _runs(victims), way=way) is None:
             return None
         low, high = 0, len(victims)
         while high - low > 1:
             middle = (low + high) // 2
-            if self._fits(bucket, demand, hosts, _runs(victims[:middle]), requeue=requeue) is None:
+            if self._fits(bucket, demand, hosts, _runs(victims[:middle]), way=way) is None:
                 low = middle
             else:
                 high = middle
-        found = self._spare(bucket, demand, hosts, victims[:high], requeue)
+        found = self._spare(bucket, demand, hosts, victims[:high], way)
         return None if found is None else (_runs(found[0]), found[1])
 
     def _spare(
-        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], victims: list[_Victim], requeue: bool
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], victims: list[_Victim], way: _Way
     ) -> tuple[list[_Victim], Allocation] | None:
         """Let those go on that are not needed, the last choice first."""
-        found = self._fits(bucket, demand, hosts, _runs(victims), requeue=requeue)
+        found = self._fits(bucket, demand, hosts, _runs(victims), way=way)
         for victim in list(reversed(victims))[:MOST_PRUNED]:
             fewer = [each for each in victims if each is not victim]
-            without = self._fits(bucket, demand, hosts, _runs(fewer), requeue=requeue) if fewer else None
+            without = self._fits(bucket, demand, hosts, _runs(fewer), way=way) if fewer else None
             if without is not None:
                 victims, found = fewer, without
         return None if found is None else (victims, found)
 
     # -- displacing -----------------------------------------------------------------------------------------------
+
+    def _displace(
+        self, job_id: int, bucket: Bucket, victims: list[Running], allocation: Allocation, way: _Way
+    ) -> Displacement | None:
+        if way is _Way.SUSPEND:
+            return self._suspend(job_id, bucket, victims, allocation)
+        return self._free_later(job_id, bucket, victims, allocation, way)
 
     def _suspend(
         self, job_id: int, bucket: Bucket, victims: list[Running], allocation: Allocation
@@ -359,12 +392,14 @@ class Preemptor:
             for victim in victims:
                 ledger.resume(victim.key, victim.allocation)
             return None
-        self._gone.update(victim.job_id for victim in victims)
-        return Displacement(_preempted(job_id, victims, requeue=False), allocation)
+        self.gone.update(victim.job_id for victim in victims)
+        return Displacement(_preempted(job_id, victims, _Way.SUSPEND), allocation)
 
-    def _requeue(
-        self, job_id: int, bucket: Bucket, victims: list[Running], allocation: Allocation
+    def _free_later(
+        self, job_id: int, bucket: Bucket, victims: list[Running], allocation: Allocation, way: _Way
     ) -> Displacement | None:
+        if way is _Way.MOVE and not self._reservations.may_stop(victims):
+            return None
         ending = self._reservations.future.ending
         added = {victim.job_id for victim in victims} - ending
         ending |= added
@@ -372,28 +407,43 @@ class Preemptor:
         if planned is None:
             ending -= added
             return None
-        self._gone |= added
-        return Displacement(_preempted(job_id, victims, requeue=True), None, planned)
+        self.gone |= added
+        return Displacement(_preempted(job_id, victims, way), None, planned)
 
     def _has_slots(self, running: Running) -> bool:
-        for part in running.allocation.hosts:
+        """Its slots are free, and the GPU that it was moved off."""
+        for part in (running.moved_off or running.allocation).hosts:
             if slots_missing(part.slots, self._snapshot.ledger.host(part.host)):
                 return False
             host = self._snapshot.hosts.get(part.host)
-            slots = HostAllocation(host=part.host, slots=part.slots)
+            gpus = part.gpus if running.moved_off is not None else ()
+            if any(gpu.uuid in self._snapshot.ledger.host(part.host).holders for gpu in gpus):
+                return False
+            slots = HostAllocation(host=part.host, slots=part.slots, gpus=gpus)
             if host is None or host.closed or not self._reservations.may_go_on(slots, math.inf, running.bucket):
                 return False
         return True
 
 
-def _able(running: Running, requeue: bool) -> bool:
-    """Whether the job can be displaced in this way."""
-    return running.rerunnable and running.state in _ENDABLE if requeue else running.state in _STOPPABLE
+def _able(running: Running, way: _Way) -> bool:
+    """Whether the job can be displaced in this way, as far as it is concerned."""
+    if way is _Way.REQUEUE:
+        return running.rerunnable and running.state in _ENDABLE
+    return running.state in _STOPPABLE and (way is _Way.SUSPEND or running.may_move)
+
+
+def _make_room(ledger: HostLedger, victim: Running, way: _Way) -> None:
+    if way is _Way.REQUEUE:
+        ledger.give(victim.key)
+        return
+    ledger.suspend(victim.key)
+    if way is _Way.MOVE:
+        ledger.move_off(victim.key)
 
 
 def _runs(victims: Sequence[_Victim]) -> list[Running]:
     return [victim.running for victim in victims]
 
 
-def _preempted(by: int, victims: list[Running], *, requeue: bool) -> tuple[Preempted, ...]:
-    return tuple(Preempted(victim.job_id, by, requeue) for victim in victims)
+def _preempted(by: int, victims: list[Running], way: _Way) -> tuple[Preempted, ...]:
+    return tuple(Preempted(each.job_id, by, way is _Way.REQUEUE, way is _Way.MOVE) for each in victims)

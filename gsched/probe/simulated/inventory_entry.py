@@ -219,6 +219,6 @@ def written(gpu: Gpu) -> dict[str, Any]:
     # Whoever looks at them finds that out.
     for what in ("foreign_mib", "over_gmem", "foreign_pids", "left_behind", "mps_lost", "hit"):
         del item[what]
-    del item["standing_mode"], item["mode_settable"], item["mode_given"]
+    del item["standing_mode"], item["mode_settable"], item["mode_given"], item["moves_jobs"]
     item["xids"] = [xid["number"] for xid in item["xids"]]
     return item

@@ -17,6 +17,8 @@ from gsched.model.event import (
     JobDispatched,
     JobEndWarned,
     JobGpuCurves,
+    JobGpusKept,
+    JobGpusMoved,
     JobRequeued,
     JobServiceAnswered,
     JobSuspended,
@@ -144,6 +146,7 @@ def test_long_histories_see_everything_happen() -> None:
     events = [event for seed in (2, 16, 26) for event in long_history(seed, 400).events]
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
     elsewhere |= {JobGpuCurves, JobServiceAnswered, JobEndWarned}
+    elsewhere |= {JobGpusMoved, JobGpusKept}
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)

@@ -202,7 +202,10 @@ def kept_while_suspended(job: ShownJob) -> list[str]:
     count = sum(len(part.gpus) for part in job.placed)
     if job.view.state not in ("SSUSP", "USUSP") or not count:
         return []
-    return [f"{count} GPU{'s' if count > 1 else ''} and what the job has in their memory: no other job gets them"]
+    if job.view.moved_off:
+        return ["What it had in the memory of its GPU, in that of the host (cuda-checkpoint): the GPU is given back"]
+    why = f" ({sentence(job.view.gpus_kept)})" if job.view.gpus_kept else ""
+    return [f"{count} GPU{'s' if count > 1 else ''} and what the job has in their memory: no other job gets them{why}"]
 
 
 def restarts(job: ShownJob, zone: tzinfo) -> list[str]:
