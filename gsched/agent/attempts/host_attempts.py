@@ -46,7 +46,7 @@ from gsched.base.ids import attempt_name
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.gpus.gpu_curve import MOST_PACKED
-from gsched.model.jobs.job import AttemptResult, JobSpec
+from gsched.model.jobs.job import PREEMPTED, RESIZING, AttemptResult, JobSpec
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
@@ -346,9 +346,12 @@ class Attempts:
         await self.terminate(key, GPU_LOST)
 
     def _explain(self, key: AttemptKey, reason: str) -> None:
-        """What to say of the attempt if it ends other than well. What was asked for first has ended it."""
+        """What to say of the attempt if it ends other than well. What was asked for first has ended it, unless its job
+        was to go on then.
+        """
+        reasons = self._memory.reasons
         if reason and key in self.holdings and key not in self._memory.ended:
-            self._memory.reasons.setdefault(key, reason)
+            reasons[key] = reason if reasons.get(key, "") in ("", PREEMPTED, RESIZING) else reasons[key]
 
     async def signal(self, key: AttemptKey, number: int, reason: str = "", target: str = "") -> None:
         """Send one signal to all its processes, or to its `target` (MAIN, STEPS). `reason`: LSF's keyword for one that

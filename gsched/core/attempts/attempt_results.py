@@ -40,7 +40,7 @@ from gsched.model.event import (
     JobSuspended,
 )
 from gsched.model.gpus.gpu_idle import GPU_IDLE
-from gsched.model.jobs.job import EXIT_SAVED, AttemptResult, JobState, Usage
+from gsched.model.jobs.job import EXIT_SAVED, PREEMPTED, AttemptResult, JobState, Usage
 from gsched.model.jobs.requeue_exits import RestartCause, requeue_values
 from gsched.model.ledgers.devices import devices_of
 from gsched.model.texts_of_before import start_failure
@@ -66,9 +66,7 @@ def requeue_unstarted(
     At once where its GPUs were at fault and are closed: no cycle can choose them again. `is_part`: the host is not the
     job's first.
     """
-    now = decision.now
-    was_stopped = JobState.USUSP in (job.state, job.known_state)
-    stopped_by = job.stopped_by if was_stopped else ""
+    now, stopped_by = decision.now, _stopped_by(job)
     delay = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(job.failed_starts, 10))
     failure = _start_failure(report.result)
     at_once = report.result.gpus_unfit and _is_closed(job, report.host, seen)
@@ -84,6 +82,11 @@ def requeue_unstarted(
     )
     if stopped_by:
         decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
+
+
+def _stopped_by(job: JobRecord) -> str:
+    """Who has stopped the started job (gstop), which stays so in its next attempt; empty: nobody."""
+    return job.stopped_by if JobState.USUSP in (job.state, job.known_state) else ""
 
 
 def _start_failure(result: AttemptResult) -> AnyText:
@@ -122,6 +125,8 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
     if job.kill_by:
         if not (job.kill_by == SYSTEM and job.gpu_fault and _retried(job, result, at, decision)):
             finish(job, result, at, decision)
+    elif _is_done_meanwhile(job, result, at):
+        finish(job, msgspec.structs.replace(result, term_reason=""), at, decision)
     elif job.requeue_by and not (job.gpu_fault and result.succeeded):  # what is done need not be done again
         by = job.requeue_by
         reason = job.gpu_fault or job.requeue_reason or coded("requeue.asked")
@@ -141,6 +146,16 @@ def _counted_as_done(job: JobRecord, result: AttemptResult, decision: Decision) 
     if is_ended or not result.started or not is_success(job, result.exit_code, decision.config):
         return result
     return msgspec.structs.replace(result, counts_as_done=True, failure=None)
+
+
+def _is_done_meanwhile(job: JobRecord, result: AttemptResult, at: float) -> bool:
+    """Whether the job, which was asked to save its state, has ended by itself in its time for that, and with 0.
+
+    One that has saved its state says so by EXIT_SAVED, or has asked for another run before; who is ended at that time
+    may well answer TERM with 0.
+    """
+    is_asked = job.save_by is not None and at < job.save_by and result.started and result.exit_code == 0
+    return is_asked and not result.wants_requeue and job.requeue_by in ("", SYSTEM)
 
 
 def _cause_of_end(job: JobRecord) -> str:
@@ -233,6 +248,9 @@ class AnotherRun:
 
 
 def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRun, decision: Decision) -> None:
+    """It waits again; one that somebody has stopped until that is resumed, unless he has had it requeued."""
+    stays_stopped = not again.hold and not again.by
+    stopped_by = _stopped_by(job) if stays_stopped else ""
     result = with_gpu_errors(job, result)
     result, _ = _on_all_hosts(job, result, decision)
     decision.record(
@@ -253,12 +271,14 @@ def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRu
             restart=again.restart,
         )
     )
+    if stopped_by:
+        decision.record(JobSuspended(at=at, job_id=job.job_id, by=stopped_by))
 
 
 def finish(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> None:
     if job.ends_done and result.started:
         result = msgspec.structs.replace(result, exit_code=0, signal=None, core_dumped=False, term_reason="")
-    elif job.kill_by and not result.succeeded and not result.term_reason:
+    elif job.kill_by and not result.succeeded and (not result.term_reason or result.is_interrupted):
         result = msgspec.structs.replace(result, term_reason=_killed(job))
     result = with_gpu_errors(job, result)
     if result.problem:
@@ -302,7 +322,7 @@ def ending_reason(job: JobRecord) -> str:
     if job.kill_by:
         return _killed(job)
     if job.preempted_by and job.requeue_by:
-        return "TERM_PREEMPT"
+        return PREEMPTED
     if job.gpu_fault and job.requeue_by:
         return GPU_FAILED
     if job.requeue_reason and job.requeue_by:

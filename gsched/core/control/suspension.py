@@ -28,9 +28,10 @@ def stop(context: ControlContext[JobCommand], job: JobRecord) -> str:
         return ""
     if job.state not in (JobState.PEND, JobState.RUN, JobState.SSUSP):
         return UNREACHABLE_TEXT
-    running = job.state is not JobState.PEND
+    # One that saves its state to make room goes on with that, else it would be ended in the midst of it.
+    is_to_freeze = job.state is not JobState.PEND and not job.has_time_to_save(context.now)
     context.decision.record(JobSuspended(at=context.now, job_id=job.job_id, by=context.command.user))
-    if running and job.allocation is not None:
+    if is_to_freeze and job.allocation is not None:
         for part in job.allocation.hosts:
             context.decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
     return ""

@@ -345,6 +345,10 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
         most = self.spec.max_restarts
         return not self.spec.saves_itself or self.restarts < (MOST_RESTARTS if most is None else most)
 
+    def has_time_to_save(self, now: float) -> bool:
+        """Whether it saves its state now, and is ended or goes on with other GPUs afterwards."""
+        return bool(self.requeue_by) and not self.kill_by and self.save_by is not None and now < self.save_by
+
     @property
     def may_move(self) -> bool:
         """Whether it may be moved off its GPU as far as it is concerned: it has all of one, on one host."""

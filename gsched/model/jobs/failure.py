@@ -80,7 +80,7 @@ def failure_of(result: AttemptResult) -> AttemptFailure | None:
     What was done to it comes first, then what its host and its GPUs tell, then what its output tells (`result.failure`,
     which agents of before do not have), and last its exit status alone.
     """
-    if result.succeeded and result.started:
+    if (result.succeeded and result.started) or result.is_interrupted:
         return None
     if result.term_reason:
         kind = _OF_TERM_REASON.get(result.term_reason, FailureClass.SYSTEM)

@@ -263,6 +263,8 @@ SLURM, PBS = "slurm", "pbs"
 """Front ends."""
 EXIT_SAVED = 99
 """Exit code of a job that has saved its state and is to run again (see JobSpec.saves_itself)."""
+PREEMPTED = "TERM_PREEMPT"
+RESIZING = "TERM_RESIZE"
 MOST_RESTARTS = 100
 """So often a job is run again that asks for it, where nobody says how often."""
 
@@ -371,18 +373,24 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return (self.exit_code == 0 or self.counts_as_done) and not self.term_reason
 
     @property
+    def is_interrupted(self) -> bool:
+        """Whether the system has ended it only so that its job goes on in another attempt, later or with other GPUs."""
+        return self.term_reason in (PREEMPTED, RESIZING)
+
+    @property
     def failed_by_itself(self) -> bool:
         """Whether it has run and gone wrong, and nobody has ended it."""
         return self.started and not self.succeeded and not self.term_reason
 
 
 TERM_TEXTS: dict[str, str] = {
-    "TERM_PREEMPT": "job killed after preemption",
+    PREEMPTED: "job killed after preemption",
     "TERM_WINDOW": "job killed after queue run window is closed",
     "TERM_LOAD": "job killed after load exceeds threshold",
     "TERM_RUNLIMIT": "job killed after reaching LSF run time limit",
     "TERM_DEADLINE": "job killed after deadline expires",
     "TERM_PROCESSLIMIT": "job killed after reaching LSF process limit",
+    RESIZING: "job ended to go on with another number of GPUs",
     "TERM_REQUEUE_OWNER": "job killed and requeued by owner",
     "TERM_REQUEUE_ADMIN": "job killed and requeued by root or LSF administrator",
     "TERM_CPULIMIT": "job killed after reaching LSF CPU usage limit",

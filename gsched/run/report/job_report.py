@@ -156,6 +156,8 @@ def _outcome(result: AttemptResult) -> list[str]:
         lines.append(f"{result.term_reason}: {TERM_TEXTS.get(result.term_reason, 'unknown')}.")
     if result.term_reason.startswith("TERM_REQUEUE"):
         lines.append("Job was killed by user or admin, and will be re-queued with the same jobid.")
+    elif result.is_interrupted:
+        lines.append("Job has not failed, and goes on with the same jobid.")
     elif result.signal is not None:
         core = ", and core dumped" if result.core_dumped else ""
         lines.append(f"Exited with signal termination: {result.signal}{core}.")

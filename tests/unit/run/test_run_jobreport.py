@@ -118,6 +118,20 @@ def test_the_report_is_lsfs_line_by_line():
                 "Job was killed by user or admin, and will be re-queued with the same jobid.",
             ],
         ),
+        (
+            AttemptResult(exit_code=99, term_reason="TERM_RESIZE"),
+            [
+                "TERM_RESIZE: job ended to go on with another number of GPUs.",
+                "Job has not failed, and goes on with the same jobid.",
+            ],
+        ),
+        (
+            AttemptResult(signal=15, term_reason="TERM_PREEMPT"),
+            [
+                "TERM_PREEMPT: job killed after preemption.",
+                "Job has not failed, and goes on with the same jobid.",
+            ],
+        ),
         (AttemptResult(problem="the host restarted"), ["Exited; the exit status is not known."]),
     ],
 )
