@@ -182,8 +182,8 @@ def _whole(name: str, value: object) -> Sequence[str]:
 
 def _gpus(name: str, value: object) -> Sequence[str]:
     if isinstance(value, str):
-        return (values.plain(value),)
-    count = values.whole(name, value, " or a text such as 'num=2:mode=shared'")
+        return (f"num={value}" if _RANGE.fullmatch(value) else values.plain(value),)
+    count = values.whole(name, value, " or a text such as '2..8' or 'num=2:mode=shared'")
     return (f"num={count}",) if count else ()
 
 
@@ -228,6 +228,7 @@ def _array(array: object) -> str:
     return f"[{text.strip().removeprefix('[').removesuffix(']')}]{percent}{limit}"
 
 
+_RANGE = re.compile(r"[0-9]+\.\.[0-9]+", re.ASCII)
 _SCRIPTS = (".sh", ".bash", ".csh", ".zsh", ".py", ".bsub", ".lsf", ".job")
 
 

@@ -80,6 +80,7 @@ def _of_preemption(params: Params) -> dict[str, object]:
     return {
         "PREEMPT_ACTION": "requeue" if params.preempt_requeue else "suspend",
         "MIN_RUN_BEFORE_PREEMPT": params.min_run_before_preempt_s,
+        "GPU_GROW_INTERVAL": params.gpu_grow_interval_s,
         "MAX_JOB_PREEMPT": params.sparing.most,
         "NO_PREEMPT_RUN_TIME": params.sparing.run and params.sparing.run.text,
         "NO_PREEMPT_FINISH_TIME": params.sparing.finish and params.sparing.finish.text,

@@ -49,6 +49,7 @@ from gsched.core.command_turns import UNLIMITED, Turn, Unfinished
 from gsched.core.control import administration, advance_reservations, gpu_closing
 from gsched.core.control.configuration_facts import note_configuration, reconfigured
 from gsched.core.decision import Decision
+from gsched.core.dispatch.gpu_resizing import may_grow
 from gsched.core.dispatch.start_estimates import AT_ONCE, StartEstimates
 from gsched.core.gpu_events.gpu_hosts import forget_gpu_hosts
 from gsched.core.hosts.host_reports import HostReports
@@ -320,6 +321,8 @@ class Engine:
         job = self.state.jobs.get(command.job_id)
         if job is not None and any(isinstance(event, JobStarted) for event in decision.events):
             attempt_reports.note_hidden_gpus(job, seen, max(decision.now, command.at), decision)
+            if self.state.pending and job.job_id in self.state.elastic:  # it may give GPUs back from now on
+                self.cycles.wake()
 
     def _attempt_ended(self, command: AttemptEnded, decision: Decision) -> None:
         seen = self.observations.of(command.host)
@@ -338,7 +341,7 @@ class Engine:
         notice_ends.expire(decision)
         self._gpus_changed(gpu_closing.open_overdue(decision))
         self._settle(decision, steps)
-        if self.state.pending or self.state.waits.forced:
+        if self.state.pending or self.state.waits.forced or may_grow(self.state, self.config, now):
             self.cycles.wake()
         return decision
 

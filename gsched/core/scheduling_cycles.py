@@ -19,6 +19,7 @@ from gsched.core.command import ForecastStart
 from gsched.core.command_turns import UNLIMITED, Turn
 from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
+from gsched.core.dispatch.gpu_resizing import go_on_resized, growth_due, may_grow
 from gsched.core.dispatch.run_now import force
 from gsched.core.dispatch.snapshot_builder import SnapshotBuilder, local_type_of
 from gsched.core.dispatch.start_forecast import PlanCycle, forecast
@@ -134,6 +135,7 @@ class SchedulingCycles:
     def due(self, config: ClusterConfig, now: float) -> Iterator[float]:
         """When there is something to do at the latest, in UTC seconds."""
         yield self._restart_grace.due(config, now)
+        yield from growth_due(self._state, config, now)
         yield from (plan.at for plan in self.planned.values() if plan.at is not None and plan.at > now)
 
     def snapshot(self, config: ClusterConfig, now: float, leave_out: Container[WaitingClass] = ()) -> Snapshot:
@@ -158,9 +160,11 @@ class SchedulingCycles:
             return False
         if not self._tried:
             self._news = False
+        if self._state.waits.resized and not self._restart_grace.awaited(config, now):
+            go_on_resized(self._dispatcher, self.snapshot(config, now), decision)
         if force(self._dispatcher, partial(self.snapshot, config), decision):
             self.wake()
-        if not self._state.pending and not self._state.suspended:
+        if not self._state.pending and not self._state.suspended and not may_grow(self._state, config, now):
             self.reasons, self.planned, self._tried = {}, {}, {}
             self.misses_own_starts = self.misses_plans = False
             return False
@@ -177,6 +181,7 @@ class SchedulingCycles:
                 explained=self.reasons if may_stand else (),
                 may_end_early=may_stand,
                 may_give_up=may_stand and not self._gave_up,
+                shows_all_waiting=not self._tried,
             )
             planning = self._schedule(seen, now, budget, steps)
         except Exception as error:

@@ -175,6 +175,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """RESERVE_CORES_PER_GPU (ours): slots that a job without GPUs must leave for each free GPU of a host."""
     min_run_before_preempt_s: float = 0.0
     """MIN_RUN_BEFORE_PREEMPT (ours)."""
+    gpu_grow_interval_s: float = 600.0
+    """GPU_GROW_INTERVAL (ours): so long a job with a range of GPUs runs before it may get more."""
     preempt_requeue: bool = False
     """PREEMPT_ACTION=requeue (ours): rerunnable jobs that are preempted go back to pending instead of being
     suspended. GPUs are only ever freed that way: a suspended process keeps its memory on the device."""

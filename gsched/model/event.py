@@ -251,6 +251,12 @@ class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_
     """Why the system asks otherwise."""
     save_by: float | None = None
     """It is asked to save its state, and has until then, UTC seconds; None: it is ended at once."""
+    resize: Allocation | None = None
+    """The system asks, so that it goes on at once with another number of GPUs: what it is to hold then."""
+    gives_to: tuple[int, ...] = ()
+    """The jobs that wait for what it gives back so, also those that it was asked for before."""
+    gives: tuple[int, ...] = ()
+    """How many of its GPUs each of `gives_to` gets; empty in events of before it was recorded."""
 
 
 class JobEndWarned(JobEvent, frozen=True, kw_only=True, tag="job_end_warned"):
@@ -285,6 +291,8 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
     """The class of the failure that it is run again for (RETRY); empty: another reason."""
     restart: str = ""
     """What it is run again after (RestartCause); empty: that does not count as a restart."""
+    resized: bool = False
+    """It goes on with what was said when it was asked to end (JobRequeueRequested.resize)."""
     short_runs: int = 0
     """So many attempts in a row, with this one, ended soon and asked for another: the reason of `not_before`."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable
+from itertools import islice
 
 from gsched.base.coded_text import coded, sentence
 from gsched.base.counts import counted
@@ -29,8 +30,11 @@ from gsched.policy.order.serving_order import ReasonKey, ServingOrder
 from gsched.policy.place.placement import FoundPlace, Placer, RefusedPlace
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.shared_resources import SharedLeft
+from gsched.policy.preempt.gpu_growth import GpuGrowth
+from gsched.policy.preempt.lent_gpus import MOST_ALIKE, LentGpus
 from gsched.policy.preempt.preemption import Preemptor
 from gsched.policy.requirement.demand_cache import Demands
+from gsched.resreq.parsing.gpu import RANGE
 
 DEFAULT_BUDGET = 100_000
 """A few seconds of a very busy cluster; a pass that is cut short goes on in the next cycle."""
@@ -81,10 +85,14 @@ class _Cycle:
         self._reservations = Reservations(snapshot, now, trial, self._limits)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
+        self._lent = LentGpus(snapshot, now, trial, self._reservations, self._preemptor.gone)
+        self._growth = GpuGrowth(snapshot, now, trial, self._limits, self._reservations, self._demands)
         self._turns = CycleTurns(snapshot, turn, self._field, trial)
         self._shared = SharedLeft(snapshot, self._field.columns, self._limits)
         self._placer = Placer(snapshot, rules, self._field, self._demands, self._limits, self._guard)
         self._placements: list[Placement] = []
+        self._elastic: list[tuple[int, Bucket]] = []
+        """Of these those of jobs that may have more GPUs: place in the list, bucket."""
         self._preempted: list[Preempted] = []
         self._reasons: _Reasons = {}
         self._only_planned: set[ReasonKey] = set()
@@ -110,8 +118,9 @@ class _Cycle:
             order.close()
         is_partial = truncated or self._turns.has_ended_early
         resumed = () if is_partial else tuple(self._preemptor.resumable())
+        placements, grown = self._growth.lend(self._placements, self._elastic, self._preemptor.gone)
         return Plan(
-            tuple(self._placements),
+            tuple(placements),
             self._reasons,
             self._sentence(len(self._reasons) + len(unexplained)),
             truncated,
@@ -120,6 +129,7 @@ class _Cycle:
             resumed,
             unexplained,
             self._turns.has_ended_early,
+            (*self._lent.resized.values(), *grown),
         )
 
     def _is_turn_over(self, work: int) -> bool:
@@ -268,6 +278,8 @@ class _Cycle:
         self._shared.took(allocation)
         self._reservations.ahead.placed(job_id, bucket, allocation, ends_at)
         order.placed(bucket, allocation)
+        if RANGE in bucket.requirement.gpu:
+            self._elastic.append((len(self._placements), bucket))
         self._placements.append(Placement(job_id, allocation, effective))
 
     def _refuse(
@@ -315,6 +327,9 @@ class _Cycle:
         demand = self._demands.of(bucket.requirement)
         if isinstance(demand, RequirementError):
             return None
+        if self._lent.are_there() and self._lent.take_back(bucket, demand, self._alike(job_id, bucket)):
+            self._guard.renew()
+            return None
         displaced = self._preemptor.find(job_id, bucket, demand)
         if displaced is None:
             return None
@@ -323,6 +338,13 @@ class _Cycle:
         self._guard.renew()
         found = displaced.allocation
         return None if found is None else FoundPlace(found, self._placer.effective(demand, found))
+
+    def _alike(self, job_id: int, bucket: Bucket) -> list[int]:
+        """The job, and others of its class that wait in its queue and this cycle has not placed: MOST_ALIKE at most."""
+        seen = {each.job_id for each in self._placements} | {job_id}
+        lines = self._snapshot.pending.get(bucket.requirement, {})
+        waiting = (number for other, line in lines.items() if other.queue == bucket.queue for _, number in line)
+        return [job_id, *islice((number for number in waiting if number not in seen), MOST_ALIKE - 1)]
 
     def _plan_start(self, job_id: int, bucket: Bucket) -> bool:
         """Whether a start of the next job like it may be planned as well."""
@@ -354,7 +376,7 @@ class _Cycle:
                 queue = queues.get(name)
                 if queue is None:
                     continue
-                if may_preempt or self._placer.could_start(queue, requirement):
+                if may_preempt or self._lent.are_there() or self._placer.could_start(queue, requirement):
                     live.add(requirement)
                 elif queue.reserved_jobs:
                     live.add(requirement)

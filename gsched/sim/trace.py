@@ -52,6 +52,9 @@ class TraceJob:
     user: str = "user"
     rerunnable: bool = False
     exclusive: bool = False
+    save_s: int | None = None
+    """--signal: so long it may take to save its state when it is asked to; it goes on from there. None: it saves none.
+    """
     estimate_s: int | None = None
     """-We: how long it is expected to run; None: nobody says."""
     gpu_req: str = ""
@@ -88,6 +91,9 @@ class TraceJob:
             exclusive=self.exclusive,
             gpu_req=self.gpu_req,
             estimate_s=self.estimate_s,
+            warning_signal="TERM" if self.save_s else "",
+            warning_s=self.save_s,
+            saves_on_signal=bool(self.save_s),
         )
 
 
@@ -318,7 +324,7 @@ def _checked(values: dict[str, Any], number: int) -> TraceJob:
         amount = getattr(job, name)
         if not 0 <= amount <= MOST_AMOUNT:  # nor nan
             raise TraceFault(number, f": {name} is {amount}, it must be a number from 0 to {MOST_AMOUNT:.0f}")
-    for name in ("slots", "limit_s", "mem_s", "tasks_per_host", "priority"):
+    for name in ("slots", "limit_s", "mem_s", "tasks_per_host", "priority", "save_s"):
         value = getattr(job, name)
         if value is not None and not 1 <= value <= MOST_AMOUNT:
             raise TraceFault(number, f": {name} is {str(value)[:60]}, it must be from 1 to {MOST_AMOUNT:.0f}")

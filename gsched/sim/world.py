@@ -22,7 +22,7 @@ from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobDispatched, JobFinished, JobRequeued, JobResumed, JobSuspended
 from gsched.model.hosts.host import ComputeMode, GpuReport, HostConfig, LoadReport
 from gsched.model.hosts.resource import GPU_COUNTERS, Resource
-from gsched.model.jobs.job import AttemptResult
+from gsched.model.jobs.job import EXIT_SAVED, AttemptResult
 from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -89,6 +89,8 @@ class Fate:
     stops: list[float] = field(default_factory=list)
     """When it was suspended."""
     resumes: list[float] = field(default_factory=list)
+    saved_s: float = 0.0
+    """So much of its run time need not be done again."""
 
     @property
     def first_start(self) -> float | None:
@@ -110,6 +112,8 @@ class _Attempt:
     """Why it will be ended, if nobody does before."""
     since: float | None = None
     """When it began or went on; None while it is stopped."""
+    has_saved: bool = False
+    """It has saved its state before its end."""
     turn: int = 0
     """Counts what makes an end that was foreseen void."""
 
@@ -350,6 +354,8 @@ class World:
                     return
                 if isinstance(instruction, TerminateAttempt):
                     attempt.term_reason = attempt.term_reason or "TERM_OWNER"
+                    if instruction.save is not None:
+                        self._save(instruction.job_id, attempt)
                     attempt.left_s = 0.0
                     self._foresee(key, attempt, self._ends_after_s)
                 elif isinstance(instruction, SuspendAttempt) and attempt.since is not None:
@@ -358,6 +364,13 @@ class World:
                     attempt.turn += 1
                 elif isinstance(instruction, ResumeAttempt) and attempt.since is None:
                     self._foresee(key, attempt, attempt.left_s)
+
+    def _save(self, job_id: int, attempt: _Attempt) -> None:
+        """What it has done by now it need not do again."""
+        if not attempt.has_saved:
+            left_s = attempt.left_s - (0.0 if attempt.since is None else self.now - attempt.since)
+            self.fates[job_id].saved_s = max(0.0, self.fates[job_id].job.runs_s - left_s)
+            attempt.has_saved = True
 
     def _start(self, order: StartJob) -> None:
         key = (order.job_id, order.attempt)
@@ -368,8 +381,9 @@ class World:
             self._take(self.engine.handle(AttemptStarted(*key, order.host, 1, self.now), self.now))
             return
         job = self.fates[order.job_id].job
-        over = job.limit_s is not None and job.runs_s > job.limit_s
-        lasts = float(job.limit_s) if over and job.limit_s is not None else job.runs_s
+        lasts = job.runs_s - self.fates[order.job_id].saved_s
+        over = job.limit_s is not None and lasts > job.limit_s
+        lasts = float(job.limit_s) if over and job.limit_s is not None else lasts
         attempt = _Attempt(order.host, lasts, "TERM_RUNLIMIT" if over else "")
         self._attempts[key] = attempt
         self._foresee(key, attempt, lasts)
@@ -394,8 +408,8 @@ class World:
         del self._attempts[key]
         killed = bool(attempt.term_reason)
         result = AttemptResult(
-            exit_code=None if killed else 0,
-            signal=15 if killed else None,
+            exit_code=EXIT_SAVED if attempt.has_saved else None if killed else 0,
+            signal=15 if killed and not attempt.has_saved else None,
             ended_at=self.now,
             term_reason=attempt.term_reason,
         )

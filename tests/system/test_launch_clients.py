@@ -77,3 +77,57 @@ os.write(1, f"again {count}\\n".encode())
     (job,) = cluster.wait(job_id, timeout_s=600)
     told = (job.result, (cluster.folder / "errors").read_text())
     assert job.state == "DONE" and printed(cluster.folder / "out").split("\n").count("again 1") == 6, told
+
+
+TRAINING = """import os, signal, subprocess, time, torch, torch.distributed as dist
+asked = []
+signal.signal(signal.SIGUSR2, lambda *_: asked.append(1))
+dist.init_process_group("gloo")
+step = int(open("step").read()) if os.path.exists("step") else 0
+os.write(1, f"rank of {dist.get_world_size()} begins at {step}\\n".encode())
+while True:
+    time.sleep(0.05)
+    step += 1
+    state = torch.tensor([len(asked), int(os.path.exists("enough"))])
+    dist.all_reduce(state)
+    if state[0] and os.environ.get("GSCHED_IS_RANK0"):
+        time.sleep(35)  # a state that takes long to save: torchrun itself would leave its ranks 30 seconds
+        open("step", "w").write(str(step))
+        subprocess.run([os.environ["GSCHED_BINDIR"] + "/gsched", "requeue-me"], check=True)
+    if state.any():
+        break
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_torchrun_goes_on_with_as_many_ranks_as_a_job_of_a_range_has_gpus(cluster: Cluster) -> None:
+    """It saves its state in each size, and goes on from there in the next one."""
+    folder = cluster.folder / "range"
+    folder.mkdir()
+    (folder / "train.py").write_text(TRAINING)
+    errors = folder / "errors"
+
+    def ranks() -> list[list[str]]:
+        lines = (folder / "out").read_text().splitlines() if (folder / "out").exists() else []
+        return [line.split() for line in lines if line.startswith("rank of ")]
+
+    def begun(*sizes: int) -> bool:
+        return [int(words[2]) for words in ranks()] == [*sizes]
+
+    with cluster.files_as_they_are():
+        cluster.configure(lsb_params="=Begin Parameters\nGPU_GROW_INTERVAL = 1\nEnd Parameters\n")
+        environment = f"all, PATH={BIN}:{cluster.env['PATH']}, OMP_NUM_THREADS=1"
+        words = ("-m", "a", "-cwd", str(folder), "-o", str(folder / "out"), "-e", str(errors), "-env", environment)
+        words += ("-gpu", "num=1..2", "--signal", "USR2@300", "--launch", "torch", "python", "train.py")
+        lender = cluster.submit(*words)
+        cluster.until(lambda: begun(2, 2), "its ranks do not begin", 600)
+        owner = cluster.submit("-m", "a", "-gpu", "num=1", "while [ ! -e range/go ]; do sleep 0.1; done")
+        cluster.until(lambda: begun(2, 2, 1), "it does not go on with one rank", 600)
+        (folder / "go").touch()
+        cluster.until(lambda: begun(2, 2, 1, 2, 2), "it does not go on with two ranks", 600)
+        (folder / "enough").touch()
+        (job, _) = cluster.wait(lender, owner, timeout_s=600)
+    assert job.state == "DONE" and job.resizes == 2, errors.read_text()
+    starts = [int(words[-1]) for words in ranks()]
+    assert starts == sorted(starts) and starts[0] == 0 < starts[2] < starts[3], starts

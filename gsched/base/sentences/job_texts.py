@@ -37,6 +37,7 @@ JOB_TEXTS: dict[str, str] = {
         "(ngpus_shared for a shared one)"
     ),
     "note.waits_for_save": "Job {0}, which makes room for it, has {1} s to save its state",
+    "note.waits_for_lent": "Job {0}, which gives {1} lent GPU(s) back to it, has {2} s to save its state",
     "note.most_restarts": "It ends, though {0}: it has been restarted {1} times, the most that it may (--max-restarts)",
     "note.most_requeues": "It exited with {0} and is not requeued again: MAX_JOB_REQUEUE allows {1}",
     "note.most_retries": "It failed ({0}) and does not run again: RETRY allows {1}",
@@ -84,6 +85,9 @@ JOB_TEXTS: dict[str, str] = {
     "requeue.asked": "Job has been requeued",
     "requeue.idle": "its GPUs did no work for {0} (GPU_IDLE)",
     "requeue.preempted": "preempted by job {0}",
+    "requeue.shrinks": "it goes on with {1} of its {0} GPUs: job {2} needs lent ones",
+    "requeue.grows": "it goes on with {1} GPUs instead of {0}: so many are idle",
+    "requeue.stopped": "it was stopped when it was to go on with other GPUs: it holds none until it is resumed",
     "requeue.failure": "it failed ({0}) and runs again, {1} of {2} times (RETRY)",
     "requeue.exit_code": "it exited with {0}, which requeues it",
     "requeue.saved": "{0}: restart {1} of at most {2}",

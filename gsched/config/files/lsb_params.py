@@ -1,9 +1,9 @@
 """lsb.params: what holds for the whole cluster.
 
 Source: lsb.params(5); EFFICIENCY_MIN_RUN, GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB,
-GPU_HEALTH_CHECK, GPU_HEALTH_INTERVAL, GPU_HEALTH_TIMEOUT, GPU_HOUR_PRICE, GPU_MAX_TEMPERATURE, GPU_PLACEMENT,
-GPU_SHARED_JOBS, GPU_UNREQUESTED, HOST_HISTORY_DAYS, KILL_ON_INVALID_DEPENDENCY, KWH_PRICE, MIN_RUN_BEFORE_PREEMPT,
-PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
+GPU_GROW_INTERVAL, GPU_HEALTH_CHECK, GPU_HEALTH_INTERVAL, GPU_HEALTH_TIMEOUT, GPU_HOUR_PRICE, GPU_MAX_TEMPERATURE,
+GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED, HOST_HISTORY_DAYS, KILL_ON_INVALID_DEPENDENCY, KWH_PRICE,
+MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
@@ -150,6 +150,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         gpu_req_merge=settings.take("GPU_REQ_MERGE", yes_or_no, default.gpu_req_merge),
         reserve_cores_per_gpu=settings.take("RESERVE_CORES_PER_GPU", integer(0, 4096), default.reserve_cores_per_gpu),
         min_run_before_preempt_s=settings.take("MIN_RUN_BEFORE_PREEMPT", seconds(0), default.min_run_before_preempt_s),
+        gpu_grow_interval_s=settings.take("GPU_GROW_INTERVAL", seconds(0), default.gpu_grow_interval_s),
         preempt_requeue=settings.take("PREEMPT_ACTION", _preempt_action, default.preempt_requeue),
         sparing=read_sparing(settings),
         max_preexec_retry=preexec_retries(settings),

@@ -40,7 +40,7 @@ from gsched.model.event import (
     JobSuspended,
 )
 from gsched.model.gpus.gpu_idle import GPU_IDLE
-from gsched.model.jobs.job import EXIT_SAVED, PREEMPTED, AttemptResult, JobState, Usage
+from gsched.model.jobs.job import EXIT_SAVED, PREEMPTED, RESIZING, AttemptResult, JobState, Usage
 from gsched.model.jobs.requeue_exits import RestartCause, requeue_values
 from gsched.model.ledgers.devices import devices_of
 from gsched.model.texts_of_before import start_failure
@@ -127,6 +127,8 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
             finish(job, result, at, decision)
     elif _is_done_meanwhile(job, result, at):
         finish(job, msgspec.structs.replace(result, term_reason=""), at, decision)
+    elif job.is_resizing:
+        _resized(job, result, at, job.requeue_reason, decision)
     elif job.requeue_by and not (job.gpu_fault and result.succeeded):  # what is done need not be done again
         by = job.requeue_by
         reason = job.gpu_fault or job.requeue_reason or coded("requeue.asked")
@@ -156,6 +158,12 @@ def _is_done_meanwhile(job: JobRecord, result: AttemptResult, at: float) -> bool
     """
     is_asked = job.save_by is not None and at < job.save_by and result.started and result.exit_code == 0
     return is_asked and not result.wants_requeue and job.requeue_by in ("", SYSTEM)
+
+
+def _resized(job: JobRecord, result: AttemptResult, at: float, reason: AnyText, decision: Decision) -> None:
+    """It goes on with another number of GPUs."""
+    stopped = AnotherRun(coded("requeue.stopped"))
+    run_again(job, result, at, stopped if _stopped_by(job) else AnotherRun(reason, is_resized=True), decision)
 
 
 def _cause_of_end(job: JobRecord) -> str:
@@ -244,6 +252,8 @@ class AnotherRun:
     """The class of its failure, if its queue's RETRY wants it."""
     restart: str = ""
     """What it is run again after, if that counts as a restart."""
+    is_resized: bool = False
+    """It goes on with another number of GPUs, as it was told."""
     pause: RestartPause = NO_PAUSE
 
 
@@ -269,6 +279,7 @@ def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRu
             exclude_host=again.exclude,
             retry=again.retry,
             restart=again.restart,
+            resized=again.is_resized,
         )
     )
     if stopped_by:
@@ -321,6 +332,8 @@ def ending_reason(job: JobRecord) -> str:
         return ""
     if job.kill_by:
         return _killed(job)
+    if job.is_resizing:
+        return RESIZING
     if job.preempted_by and job.requeue_by:
         return PREEMPTED
     if job.gpu_fault and job.requeue_by:

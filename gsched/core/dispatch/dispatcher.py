@@ -24,8 +24,8 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobDispatched, JobNoted, JobRequeueRequested, JobResumed, JobSuspended
 from gsched.model.jobs.job import SLURM, JobSpec, JobState
 from gsched.model.jobs.requeue_exits import RestartCause
-from gsched.model.ledgers.allocation import Allocation
-from gsched.model.scheduling.snapshot import Placement, Plan, Preempted
+from gsched.model.ledgers.allocation import Allocation, with_gpus
+from gsched.model.scheduling.snapshot import Placement, Plan, Preempted, Resize
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.room_conditions import slots_missing
 
@@ -46,6 +46,8 @@ class Dispatcher:
         """
         for preempted in plan.preempted:
             self._preempt(preempted, decision)
+        for resize in plan.resized:
+            self._resize(resize, decision)
         refused = []
         for placement in plan.placements[:most]:
             job = self.waiting(placement.job_id)
@@ -127,6 +129,44 @@ class Dispatcher:
         for part in allocation.hosts:
             decision.instruct(requeue_order(job, part.host))
 
+    def _resize(self, resize: Resize, decision: Decision) -> None:
+        """Its attempt ends when it has had time to save its state, and the next one begins at once, where it was."""
+        now, job = decision.now, self._state.jobs.get(resize.job_id)
+        if job is None or job.allocation is None or job.state is not JobState.RUN or job.kill_by:
+            return
+        if job.started_at is None or (job.requeue_by and not job.is_resizing):
+            return
+        before = job.resize if job.is_resizing else None  # then it gives back more by the time that it was told
+        has, until = _gpus(job.allocation), save_by(job, now) if before is None else job.save_by
+        by = (show_job(resize.by),) if resize.by else ()
+        # All else as it was given, what it has given back since included.
+        allocation = with_gpus(job.allocation, resize.allocation.hosts[0].gpus)
+        reason = coded("requeue.shrinks" if by else "requeue.grows", has, resize.gpus, *by)
+        given = dict(zip(job.gives_to, job.gives, strict=True)) if before is not None else {}
+        gives_to = {**given, **resize.gives_to}
+        decision.record(
+            JobRequeueRequested(
+                at=now,
+                job_id=job.job_id,
+                by=SYSTEM,
+                reason=reason,
+                save_by=until,
+                resize=allocation,
+                gives_to=tuple(gives_to),
+                gives=tuple(gives_to.values()),
+            )
+        )
+        if until is not None and resize.by in self._state.jobs:
+            text = coded(
+                "note.waits_for_lent",
+                show_job(job.job_id),
+                min(has, _gpus(before or job.allocation)) - resize.gpus or resize.gives_to.get(resize.by, 0),
+                round(until - now),
+            )
+            decision.record(JobNoted(at=now, job_id=resize.by, text=text, is_warning=False))
+        for part in job.allocation.hosts if before is None else ():
+            decision.instruct(requeue_order(job, part.host))
+
     def _resume(self, job_id: int, decision: Decision) -> None:
         job = self._state.jobs.get(job_id)
         if job is None or job.state is not JobState.SSUSP or not job.gave_slots or job.allocation is None:
@@ -136,6 +176,10 @@ class Dispatcher:
         decision.record(JobResumed(at=decision.now, job_id=job_id, by=SYSTEM, by_system=True))
         for part in job.allocation.hosts:
             decision.instruct(ResumeAttempt(part.host, job_id, job.attempt))
+
+
+def _gpus(allocation: Allocation) -> int:
+    return sum(len(part.gpus) for part in allocation.hosts)
 
 
 def _why_suspended(job: JobRecord, requeues: bool) -> str:

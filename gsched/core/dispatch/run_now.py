@@ -113,6 +113,7 @@ def _without_limits(seen: Snapshot, job: JobRecord, config: ClusterConfig) -> Sn
         inactive_queues={},
         applications=None,
         planned={},
+        shows_all_waiting=False,
         limits=seen.limits[len(config.limits) :],
         user_limits={},
         group_limits={},

@@ -139,6 +139,8 @@ class SnapshotBuilder:
             application_sparing=_application_sparing(config),
             compute_units=config.compute_units,
             terminate_s=2.0 * params.job_terminate_interval_s + 1.0,
+            elastic=tuple(sorted(state.elastic)) if state.elastic else (),
+            gpu_grow_interval_s=params.gpu_grow_interval_s,
         )
 
     def _shared_limits(self) -> tuple[Limit, ...]:

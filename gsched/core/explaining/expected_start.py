@@ -23,7 +23,7 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.pending_jobs import PendingJobs
 from gsched.model.jobs.reason import NEVER, UNKNOWN, PlannedStart
 from gsched.model.queues.queue import Queue
-from gsched.model.scheduling.snapshot import Plan, Snapshot
+from gsched.model.scheduling.snapshot import Plan, Running, Snapshot
 from gsched.model.views.explanation import AwaitedEnd
 from gsched.policy.backfill.planned_reasons import OTHER_PLANNED
 from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, ReservedStart
@@ -163,10 +163,25 @@ def _awaits(
 
 def _running(snapshot: Snapshot, future: Future, at: float) -> Iterator[AwaitedEnd]:
     for running in snapshot.running.values():
-        end, is_limit = expected_end(running, future)
-        if end is not None and end <= at + SLACK_S:
-            for host in dict.fromkeys(part.host for part in running.allocation.parts):
-                yield AwaitedEnd(job_id=running.job_id, user=running.bucket.user, host=host, at=end, is_limit=is_limit)
+        hosts = dict.fromkeys(part.host for part in running.allocation.parts)
+        yield from (end for end in awaited_end(running, future, *hosts) if end.at <= at + SLACK_S)
+
+
+def awaited_end(running: Running, future: Future, *hosts: str) -> list[AwaitedEnd]:
+    """The started job's expected end, on each of these hosts; empty where nobody knows when that is."""
+    end = expected_end(running, future)
+    if end.at is None:
+        return []
+    found = AwaitedEnd(
+        job_id=running.job_id,
+        user=running.bucket.user,
+        host="",
+        at=end.at,
+        is_limit=end.is_limit,
+        is_ending=end.is_ending,
+        gives_gpus=end.gives_gpus,
+    )
+    return [msgspec.structs.replace(found, host=host) for host in hosts]
 
 
 def _planned_before(

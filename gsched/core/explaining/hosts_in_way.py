@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gsched.base.coded_text import AnyText, CodedText
 from gsched.model.jobs.reason import PendingReason
-from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.devices import GpuPart
 from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.model.scheduling.snapshot import Bucket, Running, Snapshot
@@ -115,7 +116,7 @@ def _holder(
     running: Running | None, job_id: int, part: HostAllocation, lacks: _Lacks, future: Future
 ) -> ResourceHolder:
     """`running`: None for an attempt that no job of the state accounts for."""
-    end, is_limit = (None, False) if running is None else expected_end(running, future)
+    end = ExpectedEnd(None) if running is None else expected_end(running, future)
     return ResourceHolder(
         job_id=job_id,
         user="" if running is None else running.bucket.user,
@@ -123,15 +124,41 @@ def _holder(
         slots=part.slots,
         gpus=len(part.gpus),
         amount=part.amounts.get(lacks, 0.0),
-        ends_at=end,
-        is_limit=is_limit,
+        ends_at=end.at,
+        is_limit=end.is_limit,
+        is_ending=end.is_ending,
+        gives_gpus=end.gives_gpus,
     )
 
 
-def expected_end(running: Running, future: Future) -> tuple[float | None, bool]:
-    """When plans expect a started job to end (None: nobody knows), and whether that is its run limit's word."""
-    end = future.end_of_running(running)
-    return (None, False) if math.isinf(end) else (end, running.ends_at < math.inf)
+class ExpectedEnd(NamedTuple):
+    """When plans expect a started job to end, UTC seconds; None: nobody knows. The rest: see ResourceHolder."""
+
+    at: float | None
+    is_limit: bool = False
+    is_ending: bool = False
+    gives_gpus: int = 0
+
+
+def expected_end(running: Running, future: Future) -> ExpectedEnd:
+    at = future.end_of_running(running)
+    if math.isinf(at) or _grows(running):
+        return ExpectedEnd(None)
+    is_limit = running.ends_at < math.inf and not running.is_ending
+    return ExpectedEnd(at, is_limit, running.is_ending, _gives_back(running))
+
+
+def _gives_back(running: Running) -> int:
+    return max(0, _gpus(running.allocation) - _gpus(running.keeps)) if running.keeps is not None else 0
+
+
+def _grows(running: Running) -> bool:
+    """Whether its attempt ends only in order to go on at once with more GPUs."""
+    return running.keeps is not None and _gpus(running.keeps) > _gpus(running.allocation)
+
+
+def _gpus(holding: Allocation) -> int:
+    return sum(len(part.gpus) for part in holding.parts)
 
 
 def _unoffered(ledger: HostLedger) -> Iterator[UnofferedGpu]:

@@ -172,7 +172,7 @@ def _gpus(spec: JobSpec) -> Iterator[ChangeWay]:
         return
     if asked is None:
         return
-    if asked.num > 1:
+    if asked.num > 1 and not asked.most:
         per = "/task" if asked.per == "task" else ""
         yield ChangeWay(
             "gpus",

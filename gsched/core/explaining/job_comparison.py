@@ -18,7 +18,7 @@ from gsched.core.command_turns import UNLIMITED, Turn
 from gsched.core.control.job_targets import find
 from gsched.core.dispatch.start_forecast import PlanCycle
 from gsched.core.explaining.comparison_rules import ComparedPair, deciding_rule, order_text, plain_reason
-from gsched.core.explaining.hosts_in_way import expected_end
+from gsched.core.explaining.hosts_in_way import ExpectedEnd, expected_end
 from gsched.core.explaining.job_explanation import ExplainingContext, waiting_job, what_comes_first
 from gsched.core.pending.pending_reasons import own_reasons, pending_reasons
 from gsched.core.records.job import JobRecord
@@ -136,7 +136,7 @@ def _told(
     snapshot: Snapshot, now: float, job: JobRecord, running: Running | None, share: ShareView | None
 ) -> ComparedJob:
     bucket, spec = job.bucket(), job.spec
-    end, is_limit = (None, False) if running is None else expected_end(running, Future(snapshot, now))
+    end = ExpectedEnd(None) if running is None else expected_end(running, Future(snapshot, now))
     if running is None:
         slots, gpus = bucket.requirement.slots, Demands(snapshot.local_type).least(bucket.requirement).get("ngpus", 0)
         hosts: tuple[str, ...] = ()
@@ -153,8 +153,8 @@ def _told(
         priority=spec.aging_per_s * now - job.rank().priority if spec.aging_per_s or spec.priority else 0.0,
         submitted_at=job.submitted_at,
         started_at=None if running is None or math.isinf(job.held_since) else job.held_since,
-        ends_at=end,
-        is_limit=is_limit,
+        ends_at=end.at,
+        is_limit=end.is_limit,
         hosts=hosts,
         slots=slots,
         gpus=int(gpus),

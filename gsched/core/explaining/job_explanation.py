@@ -18,8 +18,14 @@ from gsched.core.dispatch.snapshot_builder import local_type_of
 from gsched.core.dispatch.start_estimates import StartEstimates
 from gsched.core.dispatch.start_forecast import PlanCycle
 from gsched.core.explaining.admin_measures import FoundMeasures, admin_measures
-from gsched.core.explaining.expected_start import MOST_AWAITED, ExpectedStart, expected_start, higher_queues
-from gsched.core.explaining.hosts_in_way import MOST_HOSTS, expected_end, refusing_hosts
+from gsched.core.explaining.expected_start import (
+    MOST_AWAITED,
+    ExpectedStart,
+    awaited_end,
+    expected_start,
+    higher_queues,
+)
+from gsched.core.explaining.hosts_in_way import MOST_HOSTS, refusing_hosts
 from gsched.core.explaining.start_suggestions import suggestions
 from gsched.core.explaining.start_trial import Admitted, TrialContext
 from gsched.core.pending.dependent_jobs import Dependents
@@ -121,12 +127,10 @@ def _awaited_by_condition(context: ExplainingContext, job: JobRecord, turn: Turn
     """The expected ends, where known, of the started jobs that its dependency condition names, the last first."""
     future = Future(context.cycles.snapshot(turn.decision.config, turn.now), turn.now)
     started = (context.state.running.get(parent) for parent in sorted(parents_of(job.spec.conditions)))
-    found = []
+    found: list[AwaitedEnd] = []
     for each in started:
-        end, is_limit = expected_end(each, future) if each is not None else (None, False)
-        if each is not None and end is not None:
-            host, user = each.allocation.first_host, each.bucket.user
-            found.append(AwaitedEnd(job_id=each.job_id, user=user, host=host, at=end, is_limit=is_limit))
+        if each is not None:
+            found += awaited_end(each, future, each.allocation.first_host)
     return tuple(sorted(found, key=lambda end: -end.at)[:MOST_AWAITED])
 
 

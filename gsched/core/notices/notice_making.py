@@ -94,9 +94,11 @@ def _noted(event: JobNoted, decision: Decision) -> None:
 
 
 def _requeued(event: JobRequeued, decision: Decision) -> None:
-    """A start that fails is tried again and again: it is told once, and when it is given up."""
+    """A start that fails is tried again and again: it is told once, and when it is given up. One that goes on at once
+    with another number of GPUs is as it was asked for.
+    """
     job = decision.state.jobs.get(event.job_id)
-    if job is not None and (not event.failed_start or event.hold or job.failed_starts == 1):
+    if job is not None and not event.resized and (not event.failed_start or event.hold or job.failed_starts == 1):
         _warn(event.job_id, "requeued", coded("notice.requeued", event.reason), event.at, decision)
 
 

@@ -133,6 +133,16 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """When that ends it, by that host's clock."""
     restarts: int = 0
     """How often the system has run it again for a RestartCause."""
+    resize: Allocation | None = None
+    """What its next attempt is to hold, with another number of GPUs: it is asked to end for that, or waits for it. Of
+    one that was asked and is spared: what it has.
+    """
+    gives_to: tuple[int, ...] = ()
+    """Jobs that wait for what it is asked to give back."""
+    gives: tuple[int, ...] = ()
+    """How many GPUs each of those gets; empty: that was not recorded."""
+    resizes: int = 0
+    """How often it went on with another number of GPUs."""
     short_runs: int = 0
     """See gsched.model.event.JobRequeued."""
     counted_as: str = ""
@@ -263,6 +273,10 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     relimited = _Kept[bool]("relimited")
     gpu_fault = _Kept[AnyText]("gpu_fault")
     gpu_faults = _Kept[int]("gpu_faults")
+    resize = _Kept[Allocation | None]("resize")
+    resizes = _Kept[int]("resizes")
+    gives_to = _Kept[tuple[int, ...]]("gives_to")
+    gives = _Kept[tuple[int, ...]]("gives")
     counted_as = _Kept[str]("counted_as")
     kill_keyword = _Kept[str]("kill_keyword")
     open_parts = _Kept[tuple[str, ...]]("open_parts")
@@ -345,6 +359,11 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
         most = self.spec.max_restarts
         return not self.spec.saves_itself or self.restarts < (MOST_RESTARTS if most is None else most)
 
+    @property
+    def is_resizing(self) -> bool:
+        """Whether its attempt is asked to end so that it goes on with another number of GPUs."""
+        return self.resize is not None and bool(self.requeue_by) and not (self.kill_by or self.gpu_fault)
+
     def has_time_to_save(self, now: float) -> bool:
         """Whether it saves its state now, and is ended or goes on with other GPUs afterwards."""
         return bool(self.requeue_by) and not self.kill_by and self.save_by is not None and now < self.save_by
@@ -397,6 +416,9 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             preempted=self.preempted,
             resumed_at=float("-inf") if self.resumed_at is None else self.resumed_at,
             save_by=float("-inf") if self.save_by is None or self.kill_by else self.save_by,
+            saves_s=float(self.spec.warning_s or 0) if self.spec.saves_on_signal else 0.0,
+            keeps=self.resize if self.is_resizing and self.state is not JobState.USUSP else None,
+            gives_to=self.gives_to,
         )
 
     def _awaited(self) -> tuple[str, ...]:
@@ -430,6 +452,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             requeues=self.requeues,
             retries=self.retries,
             restarts=self.restarts,
+            resizes=self.resizes,
             save_by=self.save_by,
             moved_off=self.moved_off,
             gpus_kept=self.gpus_kept,

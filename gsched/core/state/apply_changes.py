@@ -29,6 +29,7 @@ from gsched.model.event import (
 )
 from gsched.model.gpus.gpu_idle import IDLE_REQUEUE
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.ledgers.allocation import with_gpus
 from gsched.model.texts_of_before import start_failure
 
 if TYPE_CHECKING:
@@ -77,10 +78,13 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
         job.relimited = True
     if is_waiting:
         state.unqueue(job)
+        job.resize = None
     elif holds:
         state.release(job)
         if isinstance(event, JobModified) and event.allocation is not None:
             job.allocation, job.effective_req = event.allocation, event.effective_req
+            if job.resize is not None:  # the GPUs alone are others then
+                job.resize = with_gpus(event.allocation, job.resize.hosts[0].gpus)
     job.released = job.released and spec.conditions == job.spec.conditions
     job.spec = spec
     job.waited_s = 0.0
@@ -134,6 +138,7 @@ def requeue_requested(state: ClusterState, event: JobRequeueRequested) -> None:
         job.preempted += 1
     job.requeue_reason = event.reason
     job.save_by = event.save_by
+    job.resize, job.gives_to, job.gives = event.resize, event.gives_to, event.gives
     if event.gpu_fault:
         job.gpu_fault = event.gpu_fault
         job.gpu_faults += 1
@@ -157,7 +162,12 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
     else:
         state.release(job)
         state.accounts.ended(job.job_id, event.at, event.result.usage.cpu_s if event.result else 0.0)
+    had = job.allocation
     _forget_attempt(job)
+    if event.resized:
+        job.resizes += had != job.resize
+    else:
+        job.resize = None
     if event.failed_start:
         job.failed_starts += 1
         job.start_problem = start_failure(event.reason, event.avoid_host)
@@ -212,6 +222,7 @@ def _forget_attempt(job: JobRecord) -> None:
     job.gpus_kept = ""
     job.signals = ()
     job.requeue_reason, job.idle_warning, job.save_by = "", None, None
+    job.gives_to = job.gives = ()
     job.service_port = job.service_at = None
     job.end_warned, job.ends_by = False, None
 
@@ -235,7 +246,7 @@ def suspended(state: ClusterState, event: JobSuspended) -> None:
     if job.state in PENDING and not event.by_system:
         # Again: an administrator's word, which the owner cannot take back, replaces the owner's.
         state.unqueue(job)
-        job.state, job.stopped_by = JobState.PSUSP, event.by
+        job.state, job.stopped_by, job.resize = JobState.PSUSP, event.by, None
         if event.unrecorded:  # none gets that number again
             job.attempt = max(job.attempt, event.unrecorded)
             job.unrecorded = (*job.unrecorded, event.unrecorded)

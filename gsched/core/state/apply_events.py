@@ -162,7 +162,7 @@ def _dispatched(state: ClusterState, event: JobDispatched) -> None:
     job.allocation = event.allocation
     job.effective_req = event.effective_req
     job.dispatched_at = event.at
-    job.forced_hosts = ()
+    job.forced_hosts, job.resize = (), None
     state.hold(job)
     state.accounts.started(job.job_id, job.spec, event.allocation, event.at)
 
@@ -274,7 +274,8 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     job.result, job.parts_cpu_s = event.result, event.parts_cpu_s
     job.finished_at = event.at
     job.requeue_by, job.preempted_by, job.gave_slots, job.suspend_reason = "", 0, False, ""
-    job.part_usage, job.signals = {}, ()
+    job.part_usage, job.signals, job.resize = {}, (), None
+    job.gives_to = job.gives = ()
     lasted_s = ran_s(event.result, job.started_at, was_asked=bool(job.kill_by))
     if lasted_s is not None:
         state.run_times.note(run_kind(job.bucket()), lasted_s)

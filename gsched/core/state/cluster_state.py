@@ -36,6 +36,7 @@ from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.scheduling.snapshot import Running
+from gsched.resreq.parsing.gpu import RANGE
 
 
 class ClusterState:
@@ -79,6 +80,8 @@ class ClusterState:
         """Jobs that `running` no longer shows as it did; whoever counts what they hold empties it."""
         self.suspended: set[int] = set()
         """Started jobs in SSUSP: they may go on when there is room."""
+        self.elastic: set[int] = set()
+        """Started jobs that take a range of numbers of GPUs."""
         self.deadlines: dict[int, float] = {}
         """Unfinished jobs (and arrays) with a termination time -> that time."""
         self.tally = LimitTally()
@@ -132,9 +135,8 @@ class ClusterState:
             self._count_element(job)
         if job is not None and job.state in STARTED:
             self._show_running(job)
-        elif self.running.pop(job_id, None) is not None:
-            self.running_changed.add(job_id)
-            self.suspended.discard(job_id)
+        else:
+            self.hide_running(job_id)
         dependents = self.waits.dependents
         if dependents and (job_id in dependents or array_of(job_id) in dependents):
             if job_id in dependents:
@@ -146,6 +148,15 @@ class ClusterState:
         self.running[job.job_id] = job.running(self.ledger.at)
         self.running_changed.add(job.job_id)
         (self.suspended.add if job.state is JobState.SSUSP else self.suspended.discard)(job.job_id)
+        if RANGE in job.spec.combined_gpu_req:
+            self.elastic.add(job.job_id)
+
+    def hide_running(self, job_id: int) -> None:
+        """It is no started job, or no more."""
+        if self.running.pop(job_id, None) is not None:
+            self.running_changed.add(job_id)
+            self.suspended.discard(job_id)
+            self.elastic.discard(job_id)
 
     def _count_element(self, job: JobRecord | None) -> None:
         array = self.arrays.get(job.array_id) if job is not None else None

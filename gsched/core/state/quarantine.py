@@ -50,9 +50,7 @@ def _drop(state: ClusterState, job: JobRecord) -> None:
         state.accounts.drop(job.job_id)
     del state.jobs[job.job_id]
     state.deadlines.pop(job.job_id, None)
-    if state.running.pop(job.job_id, None) is not None:
-        state.running_changed.add(job.job_id)
-    state.suspended.discard(job.job_id)
+    state.hide_running(job.job_id)
     state.touched.add(job.job_id)
     array = state.arrays.get(job.array_id)
     if array is None:

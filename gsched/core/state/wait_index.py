@@ -51,6 +51,8 @@ class WaitIndex:
         """Pending jobs that may use another alternative of their requirement from a time on."""
         self.forced: set[int] = set()
         """Those that grun wants started; the policies do not see them."""
+        self.resized: set[int] = set()
+        """Jobs that are to go on at once with another number of GPUs, and wait for a place like others beside."""
         self._on_free = on_free
         self._times: list[tuple[float, int]] = []
         """Heap of all times in `delayed` and `changing`; what no longer counts is skipped when it comes up."""
@@ -65,7 +67,10 @@ class WaitIndex:
                 self.dependents.setdefault(parent, set()).add(number)
         if is_held(item):
             self.held.add(number)
-        elif depends:
+            return
+        if isinstance(item, JobRecord) and not item.is_untouched() and item.resize is not None:
+            self.resized.add(number)
+        if depends:
             self.blocked.add(number)
         elif isinstance(item, JobRecord) and item.forced_hosts:
             self.forced.add(number)
@@ -83,6 +88,7 @@ class WaitIndex:
             for parent in parents_of(item.spec.conditions):
                 self._unlink(parent, number)
         self.changing.pop(number, None)
+        self.resized.discard(number)
         place = next((place for place in (self.held, self.blocked, self.forced) if number in place), None)
         if place is not None:
             place.discard(number)

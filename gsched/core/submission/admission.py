@@ -18,6 +18,7 @@ from gsched.core.resources.resource_values import affinity_processors, slot_limi
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.container_check import check_runtime
 from gsched.core.submission.device_fit import Offered, never_met
+from gsched.core.submission.gpu_range_check import check_range
 from gsched.core.submission.requirement_check import CheckedRequirement, CheckRequirement, LeastUse, lasting
 from gsched.core.submission.spec_defaults import complete, queue_names, queue_of
 from gsched.core.submission.spec_sizes import check_form
@@ -104,6 +105,8 @@ def _admit_to(queue: Queue, spec: JobSpec, around: AdmissionContext) -> JobSpec:
         judged = around.judge(spec.res_req, spec.gpu_req, queue.name, spec.slots, spec.application)
     with about("slots"):
         spec = _check_slots(spec, queue, config, observed, judged)
+    with about("gpu_req"):
+        check_range(spec, judged)
     with about(*_requirements(spec)):
         _check_choices(judged, spec, queue, config, observed)
     check_runtime(spec, (observed(host.name) for host in _usable(spec, queue, config)))

@@ -164,7 +164,7 @@ class _Request:
         by_task = asked.per == "task"
         needed = [math.ceil(self._used_on(part) / (part.slots if by_task else 1)) for part in self._parts]
         number = max(needed)
-        return {"num": f"{number}{'/task' if by_task else ''}"} if 0 < number < asked.num else {}
+        return {"num": f"{number}{'/task' if by_task else ''}"} if 0 < number < asked.num and not asked.most else {}
 
     @property
     def _has_gtile(self) -> bool:

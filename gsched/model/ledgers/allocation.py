@@ -165,6 +165,12 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return "".join(f"{part.host}:gpus={_indexes(part.gpus)};" for part in self.hosts if part.gpus)
 
 
+def with_gpus(allocation: Allocation, gpus: tuple[HeldGpu, ...]) -> Allocation:
+    """An allocation on one host with these GPUs instead of its own."""
+    part = msgspec.structs.replace(allocation.hosts[0], gpus=gpus)
+    return msgspec.structs.replace(allocation, hosts=(part,))
+
+
 def _indexes(gpus: tuple[HeldGpu, ...]) -> str:
     """One for each GPU, however many parts of it by MIG there are."""
     return ",".join(dict.fromkeys(str(gpu.index) for gpu in gpus))

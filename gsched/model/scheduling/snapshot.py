@@ -6,7 +6,7 @@ and columns.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -191,10 +191,21 @@ class Running(NamedTuple):
     """When it last went on after a preemption."""
     save_by: float = float("-inf")
     """Of one that is ending: until when it may save its state before it is ended, UTC seconds."""
+    saves_s: float = 0.0
+    """How long one that is asked to end has to save its state, in seconds."""
+    keeps: Allocation | None = None
+    """Of one that is ending so as to have another number of GPUs: what it holds as soon as it has ended."""
+    gives_to: tuple[int, ...] = ()
+    """Jobs that are known to get GPUs which such a one gives back."""
     may_move: bool = False
     """It may be moved off its one GPU when it is suspended, where its host can do that."""
     moved_off: Allocation | None = None
     """Of one that is: what it holds again when it goes on."""
+
+    def ends_when_asked(self, now: float, terminate_s: float) -> float:
+        """When it has ended at the latest if it is asked to at `now`, or was before."""
+        saved_by = self.save_by if self.is_ending or self.save_by > now else now + self.saves_s
+        return max(now + terminate_s, saved_by)
 
     @property
     def key(self) -> AttemptKey:
@@ -331,6 +342,30 @@ class Snapshot:
     compute_units: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     terminate_s: float = 10.0
     """How long a job that is asked to end may take."""
+    elastic: Collection[int] = ()
+    """Started jobs that take a range of numbers of GPUs (num=2..8)."""
+    gpu_grow_interval_s: float = 600.0
+    """So long such a job runs with as many as it has before it may get more."""
+    shows_all_waiting: bool = True
+    """Whether all kinds of waiting jobs are in `pending`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """A started job ends, so as to go on with another number of GPUs at once."""
+
+    job_id: int
+    allocation: Allocation
+    """What it holds then."""
+    by: int = 0
+    """The job for which it gives GPUs back; 0: it gets more."""
+    gives_to: Mapping[int, int] = field(default_factory=dict)
+    """That job and others which get what this and others give back -> how many of its GPUs each gets."""
+
+    @property
+    def gpus(self) -> int:
+        """So many it holds then."""
+        return sum(len(part.gpus) for part in self.allocation.hosts)
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
@@ -375,6 +410,7 @@ class Plan:
     """It used the snapshot's `may_end_early` or `may_give_up`: another cycle has to look at everything anew, soon, or
     at once if nothing starts.
     """
+    resized: tuple[Resize, ...] = ()
 
     def starts(self, job_id: int) -> bool:
         """Whether the job is among those that are placed."""

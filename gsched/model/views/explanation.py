@@ -25,6 +25,10 @@ class ResourceHolder(msgspec.Struct, frozen=True, kw_only=True):
     """When it is expected to end, UTC seconds; None: nobody knows."""
     is_limit: bool = False
     """The end is that of its run limit, and not an estimate."""
+    is_ending: bool = False
+    """It is asked to end, or to go on with other GPUs, and has until then."""
+    gives_gpus: int = 0
+    """Of one that goes on then: so many of its GPUs, which were lent to it, it gives back."""
 
 
 class UnofferedGpu(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +74,9 @@ class AwaitedEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The time is that of its run limit, and not an estimate."""
     is_started: bool = True
     """It runs already; otherwise it waits as well, and starts first."""
+    is_ending: bool = False
+    gives_gpus: int = 0
+    """See ResourceHolder."""
 
 
 class StartChange(msgspec.Struct, frozen=True, kw_only=True):

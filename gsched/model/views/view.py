@@ -68,6 +68,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retries: dict[str, int] = {}
     """Class of failure -> how often it was run again because of it."""
     restarts: int = 0
+    resizes: int = 0
     """How often of these the system has run it again, as its --max-restarts counts."""
     save_by: float | None = None
     """It was asked to save its state before its end, and has until then, UTC seconds."""

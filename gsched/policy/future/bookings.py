@@ -14,6 +14,8 @@ BOOKED = -2
 """Attempt number under which planned jobs stand in ledgers."""
 KEPT = -3
 """Attempt number under which advance reservations stand in ledgers."""
+RESIZED = -4
+"""Attempt number under which the next attempts of jobs stand there that go on with another number of GPUs."""
 CANDIDATE = 0
 """Job id of a candidate that is looked at as if it were planned; no job has it, nor any that is less."""
 NEVER_ENDS = math.inf

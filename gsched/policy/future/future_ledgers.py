@@ -15,12 +15,13 @@ from gsched.model.ledgers.devices import held_of
 from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
 from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket, Running, Snapshot
 from gsched.policy.devices import cpu_affinity
-from gsched.policy.future.bookings import CANDIDATE, KEPT, NEVER_ENDS, Booking
+from gsched.policy.future.bookings import CANDIDATE, KEPT, NEVER_ENDS, RESIZED, Booking
 from gsched.policy.future.run_estimates import RunEstimates
 from gsched.policy.future.started_later import NOBODY, StartedLater
 from gsched.policy.match.fit_condition import RoomCondition, refusal
 from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.match.room_conditions import beside_devices
+from gsched.policy.order.serving_order import queue_priority
 
 OVERRUN_S = 60.0
 """A job this long beyond its run limit is no longer expected to end soon: its end is unknown."""
@@ -52,6 +53,8 @@ class Future:
         """When jobs that are ending now are expected to have ended."""
         self.ending: set[int] = set()
         """Jobs that this cycle asks to end."""
+        self.keeps: dict[int, Allocation] = {}
+        """Of them those that go on with another number of GPUs -> what they hold then."""
         self.stopped: set[int] = set()
         """Jobs that this cycle suspends: nobody knows when they end."""
         self.bookings: dict[int, Booking] = {}
@@ -217,10 +220,23 @@ class Future:
         for key, part in list(host_ledger.held.items()):
             if self.end_of(host, key, part, by_limits=by_limits) <= at:
                 host_ledger.give(key)
+                kept = self._kept_on(host, key, at)
+                if kept is not None:
+                    host_ledger.take((key[0], RESIZED), kept)
             elif key in host_ledger.suspended and self._goes_on_before(key, priority):
                 host_ledger.resume(key)
         host_ledger.advance(at)
         return host_ledger
+
+    def _kept_on(self, host: str, key: AttemptKey, at: float) -> HostAllocation | None:
+        """What the job, whose attempt has ended by then, holds on the host because it goes on with other GPUs."""
+        running = self.snapshot.running.get(key[0])
+        if running is None or running.attempt != key[1]:
+            return None
+        keeps = self.keeps.get(key[0], running.keeps)
+        if keeps is None or at >= running.ends_at:
+            return None
+        return next((part for part in keeps.parts if part.host == host), None)
 
     def _goes_on_before(self, key: AttemptKey, priority: int) -> bool:
         running = self.snapshot.running.get(key[0])
@@ -228,8 +244,7 @@ class Future:
 
     def priority(self, bucket: Bucket) -> int:
         """Priority of the bucket's queue."""
-        queue = self.snapshot.queues.get(bucket.queue)
-        return 0 if queue is None else queue.priority
+        return queue_priority(self.snapshot.queues, bucket.queue)
 
     def keep_windows(self, host_ledger: HostLedger, at: float, inside: str = "") -> None:
         """Take what advance reservations keep on the host at the time and their jobs do not hold yet."""

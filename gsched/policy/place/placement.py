@@ -29,6 +29,7 @@ from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.spreader import Spreader, may_spread, needs_several, one_task
 from gsched.policy.requirement.demand import CACHED_CLASSES, Demand, RequirementChoice, tasks_of
 from gsched.policy.requirement.demand_cache import Demands
+from gsched.policy.requirement.gpu_range import exactly, range_of, without
 from gsched.policy.requirement.reasons import Reason, not_yet, of_alternative, ranked
 
 NOT_RESERVED = Reason(coded("pending.not_reserved"), candidate=False)
@@ -183,7 +184,7 @@ class Placer:
         kind.is_fast_path_known, kind.fast_path = True, None
 
     def _new_fast_path(self, kind: _Kind, bucket: Bucket) -> FastPath | None:
-        if kind.demand is None or not kind.is_plain:
+        if kind.demand is None or not kind.is_plain or kind.demand.most_gpus:
             return None
         choice, (way,) = kind.ways[0]
         if not FastPath.may_take(way.term.need(way.tasks)):
@@ -212,6 +213,10 @@ class Placer:
             if ready is not None and all(self._is_chosen(kind, demand, part.host) for part in ready.hosts):
                 return FoundPlace(ready, self.effective(demand, ready))
         lacking: list[Reason | None] = []
+        if demand.most_gpus:
+            roomy = self._roomiest(bucket, kind)
+            if roomy is not None:
+                return FoundPlace(Allocation(hosts=(roomy,)), demand.choices[0].text, kind.is_promised)
         if kind.is_plain:
             ranking = kind.ranking
             if ranking is None:
@@ -230,6 +235,26 @@ class Placer:
                 lacking.append(found)
         reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), lacking)
         return RefusedPlace(reasons, not self._guard.is_own(bucket))
+
+    def _roomiest(self, bucket: Bucket, kind: _Kind) -> HostAllocation | None:
+        """The least of a range of GPUs, on the best of the hosts where the job could have most of it; None where it can
+        have its least at the most. More than the least is lent when the cycle has served all.
+        """
+        asked = range_of(kind.requirement)
+        if asked is None:
+            return None
+        for gpus in range(min(asked.most, self._field.most_idle_devices()), asked.least, -1):
+            wide = self._kind(kind.queue, exactly(kind.requirement, gpus))
+            if wide.demand is None or not wide.is_plain:
+                return None
+            refused = dict(self._guard.own.get(bucket, ()))
+            ranking = self._field.ranking(kind.queue, wide.requirement, wide.demand, wide.ways[0][1][0])
+            part = self._on(bucket, ranking)
+            if bucket in self._guard.own:  # what is too much for a host may be little enough with fewer
+                self._guard.own[bucket] = refused
+            if part is not None:
+                return without(part, gpus - asked.least)
+        return None
 
     def place_on_several(self, bucket: Bucket) -> FoundPlace | None:
         """The best place on several hosts, if the bucket's jobs are such that run on several and on so many alone."""

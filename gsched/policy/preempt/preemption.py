@@ -22,6 +22,8 @@ from gsched.model.scheduling.snapshot import Bucket, Preempted, Running, Snapsho
 from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.match.room_conditions import slots_missing
+from gsched.policy.order.serving_order import queue_priority
+from gsched.policy.preempt.lent_gpus import keep_resized
 from gsched.policy.preempt.shared_victims import choose
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
@@ -265,8 +267,7 @@ class Preemptor:
         return sparing.spares(self._now - running.started_at, total, running.preempted)
 
     def _priority(self, running: Running) -> int:
-        queue = self._snapshot.queues.get(running.bucket.queue)
-        return 0 if queue is None else queue.priority
+        return queue_priority(self._snapshot.queues, running.bucket.queue)
 
     # -- how many are needed --------------------------------------------------------------------------------------
 
@@ -403,7 +404,9 @@ class Preemptor:
         ending = self._reservations.future.ending
         added = {victim.job_id for victim in victims} - ending
         ending |= added
-        planned = self._reservations.hold(job_id, bucket, allocation, self._now + self._snapshot.terminate_s)
+        terminate_s, saves = self._snapshot.terminate_s, way is _Way.REQUEUE
+        ends = (each.ends_when_asked(self._now, terminate_s) for each in victims) if saves else ()
+        planned = self._reservations.hold(job_id, bucket, allocation, max(ends, default=self._now + terminate_s))
         if planned is None:
             ending -= added
             return None
@@ -435,6 +438,7 @@ def _able(running: Running, way: _Way) -> bool:
 def _make_room(ledger: HostLedger, victim: Running, way: _Way) -> None:
     if way is _Way.REQUEUE:
         ledger.give(victim.key)
+        keep_resized(ledger, victim.job_id, victim.keeps)
         return
     ledger.suspend(victim.key)
     if way is _Way.MOVE:

@@ -241,6 +241,9 @@ class Demand:
     """As of the class."""
     later: tuple[tuple[str, float], ...] = ()
     """Alternatives that do not count yet, with the seconds after submission from which on they do."""
+    most_gpus: int = 0
+    """The most of num=2..8 that it may have on its host, while nobody else needs them; 0: no more than its choices say.
+    """
 
     def least(self) -> dict[str, float]:
         """What a job takes of everything but slots at the least, on all its hosts together (`ngpus`: devices)."""

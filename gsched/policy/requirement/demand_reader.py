@@ -68,12 +68,18 @@ def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
         excluded_hosts=requirement.excluded_hosts,
         container_runtimes=requirement.container_runtimes,
         later=_later(whole, requirement.waited_s),
+        most_gpus=_most_gpus(requirement.gpu),
     )
     for choice in demand.choices:
         detail = _misfit(choice, demand)
         if detail:
             raise RequirementError("Bad resource requirement syntax", detail, requirement.requirement, 0)
     return demand
+
+
+def _most_gpus(gpu: str) -> int:
+    asked = COMBINED_GPU.of(gpu) if gpu else None
+    return 0 if asked is None else asked.most
 
 
 @lru_cache(maxsize=CACHED_CLASSES)

@@ -34,13 +34,18 @@ _MODEL = re.compile(r"[A-Za-z0-9_.#][A-Za-z0-9_./#-]*", re.ASCII)
 _SIZED_MODEL = re.compile(r"(.*)[-#]([0-9.]+[KMGT]B?)", re.ASCII | re.IGNORECASE)
 _BARE_MEMORY = re.compile(r"(?:^|:)\s*gmem\s*=\s*[0-9.]+(?=\s*(?::|$))", re.ASCII)
 _WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
+_TOO_MANY = re.compile(r"[1-9][0-9]{6,}", re.ASCII)
+MOST_GPUS = 999_999
+"""Of num=, as many digits as it takes."""
+RANGE = ".."
+"""Between the least and the most of num=."""
 _NONE = "0"
 """num= of a job that is to have no GPU, whatever queue and cluster give to others."""
 _MIG = re.compile(r"([1-7])(?:/([1-7]))?", re.ASCII)
 _MIG_SIZES = (1, 2, 3, 4, 7)
 _NO_MIG = {(4, 3), (7, 5), (7, 6)}
 _ALWAYS = ("num", "mode", "mps", "j_exclusive", "gvendor")
-_FIELDS = {"num": ("num", "per"), "gmem": ("gmem_mib",)}
+_FIELDS = {"num": ("num", "most", "per"), "gmem": ("gmem_mib",)}
 """The fields of an option, where they are not one of its name."""
 _PRINTED = (*_ALWAYS, "gmodel", "gmem", "gtile", "glink", "mig", "aff", "block", "gpack", "share")
 
@@ -48,7 +53,8 @@ _PRINTED = (*_ALWAYS, "gmodel", "gmem", "gtile", "glink", "mig", "aff", "block",
 @dataclass(frozen=True, slots=True)
 class GpuRequirement:
     """What a job asks of GPUs. `num` GPUs per host, or per task where `per` says so; `gmem_mib` per GPU, in MiB. With
-    `num` 0 it wants none, whatever others get unasked, and states nothing else.
+    `num` 0 it wants none, whatever others get unasked, and states nothing else. Of a range, `num=2..8`, `num` is the
+    least and `most` the most that it may have of a host; without a range `most` is 0.
 
     `mode` is "shared" or "exclusive_process", which implies `j_exclusive`. `mps` is "no" or as given, such as
     "per_gpu,shared". `gtile` is GPUs per socket, "!" for evenly. `mig` is "GI" or "GI/CI". `share` is the part of one
@@ -57,6 +63,7 @@ class GpuRequirement:
     """
 
     num: int = 1
+    most: int = 0
     per: str = "host"
     mode: str = "shared"
     mps: str = "no"
@@ -84,11 +91,21 @@ def _fault(text: str) -> NoReturn:
 
 def _number(value: str) -> dict[str, Any]:
     count, slash, per = value.partition("/")
-    if value != _NONE and not _WHOLE.fullmatch(count):
-        _fault("num= takes a whole number of at least 1, or 0 for none, with /task or /host behind it if need be")
+    least, dots, most = count.partition(RANGE)
+    if any(map(_TOO_MANY.fullmatch, (least, most))):
+        _fault(f"num= takes {MOST_GPUS} GPUs at most")
+    if value != _NONE and not (_WHOLE.fullmatch(least) and (not dots or _WHOLE.fullmatch(most))):
+        _fault(
+            "num= takes a whole number of at least 1, a range such as 2..8, or 0 for none, with /task or /host behind"
+            " it if need be"
+        )
     if slash and per not in ("task", "host"):
         _fault(f"GPUs are counted per task or host, not per '{per}'")
-    return {"num": int(count), "per": per or "host"}
+    if dots and int(most) <= int(least):
+        _fault("a range of GPUs goes from a number to a larger one, such as 2..8")
+    if dots and per == "task":
+        _fault("a range of GPUs is counted per host")
+    return {"num": int(least), "most": int(most) if dots else 0, "per": per or "host"}
 
 
 def _one_of(key: str, choices: tuple[str, ...]) -> Callable[[str], dict[str, Any]]:
@@ -262,6 +279,12 @@ def _checked(values: dict[str, Any], positions: dict[str, int], text: str) -> Gp
         ),
         (bool(asked.mig) and asked.glink, "glink", "mig", "parts of GPUs by MIG are not linked"),
     ]
+    if asked.most:
+        alone = f"num={asked.num}..{asked.most} takes whichever GPUs of a host are free"
+        conflicts += [
+            (key in given and bool(getattr(asked, key)), "num", key, f"{alone}: it does not go with {key}=")
+            for key in ("share", "mig", "gtile", "glink")
+        ]
     if asked.share is not None:
         alone = f"share={asked.share:g} is a part of one GPU"
         conflicts += [
@@ -279,7 +302,8 @@ def _checked(values: dict[str, Any], positions: dict[str, int], text: str) -> Gp
 def _printed_option(asked: GpuRequirement, key: str) -> str:
     match key:
         case "num":
-            return f"num={asked.num}{'/task' if asked.per == 'task' else ''}"
+            most = f"{RANGE}{asked.most}" if asked.most else ""
+            return f"num={asked.num}{most}{'/task' if asked.per == 'task' else ''}"
         case "gmem":
             return f"gmem={print_size(asked.gmem_mib or 0.0)}"
         case "share":
@@ -354,7 +378,7 @@ def unsupported_by_agent(asked: GpuRequirement) -> str:
     missing = [
         _printed_option(asked, key)
         for key, is_asked in (
-            ("mps", asked.mps.startswith("per_") and (asked.num > 1 or asked.per == "task")),
+            ("mps", asked.mps.startswith("per_") and (max(asked.num, asked.most) > 1 or asked.per == "task")),
             ("gvendor", asked.gvendor == "amd"),
             ("block", asked.block),
         )

@@ -152,6 +152,7 @@ class _Replay:
                 return
             if progress is not None and count % TELL_EVERY == 0 and moment.at > self.found.since:
                 progress(self.found.starts, moment.at - self.found.since)
+            self._let_go_on(state, moment, quarantine)
             self._note_late(moment)
             self._renew(moment)
             self._note_before(moment)
@@ -160,6 +161,13 @@ class _Replay:
             self._take_in(state, moment, quarantine)
             if self._decides(moment.at) and not moment.is_start and not moment.unreadable:
                 self._look_on(moment, following)
+
+    def _let_go_on(self, state: ClusterState, moment: RecordedMoment, quarantine: Quarantine) -> None:
+        """Jobs that go on with another number of GPUs start before a cycle decides, and it decides nothing of them."""
+        for seq, event in [*moment.events] if state.waits.resized else ():
+            if isinstance(event, JobDispatched) and event.job_id in state.waits.resized:
+                self._apply(state, seq, event, quarantine)
+                moment.events.remove((seq, event))
 
     def _decides(self, at: float) -> bool:
         """Whether what is decided at that time can be, and is to be, decided again."""

@@ -64,8 +64,10 @@ def is_decided(event: AnyEvent) -> bool:
     match event:
         case JobDispatched():
             return True
-        case JobSuspended() | JobRequeueRequested():
+        case JobSuspended():
             return bool(event.preempted_by)
+        case JobRequeueRequested():
+            return bool(event.preempted_by) or event.resize is not None
     return False
 
 

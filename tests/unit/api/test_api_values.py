@@ -51,6 +51,10 @@ def test_whole_numbers_of_any_kind_count(desk: RequestReader, two: Any) -> None:
     assert asked(desk, slots=(two, 4)).spec.max_slots == 4
 
 
+def test_a_range_of_gpus_counts(desk: RequestReader) -> None:
+    assert asked(desk, gpus="2..8").spec.gpu_req == "num=2..8"
+
+
 def test_sequences_and_paths_count(desk: RequestReader, tmp_path: Path) -> None:
     assert asked(desk, array=[1, 4, 7]).spec.indices == asked(desk, array=np.array([1, 4, 7])).spec.indices == "1,4,7"
     assert asked(desk, array=range(1, 8, 3)).spec.indices == "1-7:3"
@@ -138,7 +142,7 @@ def test_words_of_a_command(desk: RequestReader) -> None:
         ({"gpu": 1}, "submit has no option 'gpu'; did you mean 'gpus'?"),
         ({"nmae": "x"}, "submit has no option 'nmae'; did you mean 'name'?"),
         ({"quxxz": 1}, "submit has no option 'quxxz'"),
-        ({"gpus": 1.5}, "gpus=1.5: a whole number or a text such as 'num=2:mode=shared' is wanted"),
+        ({"gpus": 1.5}, "gpus=1.5: a whole number or a text such as '2..8' or 'num=2:mode=shared' is wanted"),
         ({"gpus": True}, "gpus=True: a whole number"),
         ({"gpus": float("nan")}, "gpus=nan: a whole number"),
         ({"slots": [2, "x"]}, "slots='x': a whole number is wanted, this is of type str"),

@@ -88,6 +88,24 @@ def test_all_that_is_known_of_why_it_waits(master: FakeMaster, call: Callable[..
     ]
 
 
+def test_who_is_asked_to_end_or_to_give_lent_gpus_back_is_said(
+    master: FakeMaster, call: Callable[..., FakeCall]
+) -> None:
+    holders = (
+        ResourceHolder(job_id=3, user="bob", state="RUN", slots=1, gpus=4, ends_at=60.0, is_ending=True, gives_gpus=2),
+        ResourceHolder(job_id=4, user="carl", state="RUN", slots=1, gpus=1, ends_at=30.0, is_ending=True),
+    )
+    awaited = AwaitedEnd(job_id=3, user="bob", host="gpu01", at=60.0, is_ending=True, gives_gpus=2)
+    host = msgspec.structs.replace(FULL.hosts[0].hosts[0], holders=holders, gpus=())
+    group = msgspec.structs.replace(FULL.hosts[0], hosts=(host,))
+    master.explanations = {7: msgspec.structs.replace(FULL, hosts=(group,), awaits=(awaited,))}
+    asked = call("gjobs", "-p4", "7", TZ="UTC")
+    assert asked.run() == 0
+    assert "when job 3 of bob gives 2 GPUs back, by Thu Jan  1 00:01:00" in asked.out
+    assert "job 3 of bob holds 1 slot and 4 GPUs; gives 2 GPUs back by Thu Jan  1 00:01:00\n" in asked.out
+    assert "job 4 of carl holds 1 slot and 1 GPU; is asked to end by Thu Jan  1 00:00:30\n" in asked.out
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [

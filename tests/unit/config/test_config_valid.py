@@ -120,6 +120,7 @@ _PARAMS = st.fixed_dictionaries(
         "HIST_HOURS": _COUNT,
         "RUN_TIME_FACTOR": _COUNT,
         "MIN_RUN_BEFORE_PREEMPT": _COUNT,
+        "GPU_GROW_INTERVAL": _COUNT,
     },
 )
 

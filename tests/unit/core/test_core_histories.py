@@ -143,7 +143,7 @@ def long_history(seed: int, steps: int) -> Histories:
 @pytest.mark.slow
 def test_long_histories_see_everything_happen() -> None:
     # Seeds on which also happens what is rare: jobs that are preempted, or have compute units for themselves.
-    events = [event for seed in (2, 16, 26) for event in long_history(seed, 400).events]
+    events = [event for seed in (16, 26, 28) for event in long_history(seed, 400).events]
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
     elsewhere |= {JobGpuCurves, JobServiceAnswered, JobEndWarned}
     elsewhere |= {JobGpusMoved, JobGpusKept}

@@ -100,7 +100,7 @@ def test_every_row_of_the_spans_is_read() -> None:
 def test_every_option_of_the_gpu_table_is_one() -> None:
     table = GUIDE.partition("| option | says |\n")[2].partition("\n\n")[0].replace("\\|", "|")
     options = [each for row in table.splitlines()[1:] for each in re.findall(r"`([^`]*)`", row.split(" | ")[0])]
-    assert len(options) == 20
+    assert len(options) == 21
     for option in options:
         key, _, values = option.partition("=")
         for value in values.split("|"):

@@ -47,6 +47,7 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "HOST_HISTORY_DAYS": ("How long what was seen of hosts and said of starts is kept", "days"),
     "PREEMPT_ACTION": ("What happens to a job that is preempted", ""),
     "MIN_RUN_BEFORE_PREEMPT": ("How long a job runs before it may be preempted", "seconds"),
+    "GPU_GROW_INTERVAL": ("How long a job with a range of GPUs runs before it may get more", "seconds"),
     "MAX_JOB_PREEMPT": ("How often one job may be preempted", "times"),
     "LOCAL_MAX_PREEXEC_RETRY": ("How often a job's pre-execution command may fail", "times"),
     "LOCAL_MAX_PREEXEC_RETRY_ACTION": ("What happens to the job then", ""),

@@ -155,12 +155,16 @@ def _no_time(planned: PlannedStart | None, *, is_alone: bool) -> str:
 def _awaited(end: AwaitedEnd, zone: tzinfo) -> str:
     whose = f" of {printable(end.user)}" if end.user else ""
     started = "" if end.is_started else ", which waits as well,"
-    return f"when job {show_job(end.job_id)}{whose}{started} ends, {_end(end.at, zone, is_limit=end.is_limit)}"
+    return f"when job {show_job(end.job_id)}{whose}{started} {_end(end, long_stamp(end.at, zone), ', ')}"
 
 
-def _end(at: float, zone: tzinfo, *, is_limit: bool) -> str:
-    time = long_stamp(at, zone)
-    return f"by {time} at its run limit" if is_limit else f"about {time} as such jobs do"
+def _end(end: AwaitedEnd | ResourceHolder, time: str, comma: str = " ") -> str:
+    """What it does, and when."""
+    if end.gives_gpus:
+        return f"gives {_counted(end.gives_gpus, 'GPU')} back{comma}by {time}"
+    if end.is_ending:
+        return f"is asked to end{comma}by {time}"
+    return f"ends{comma}by {time} at its run limit" if end.is_limit else f"ends{comma}about {time} as such jobs do"
 
 
 def _group(group: RefusingHosts, zone: tzinfo) -> Iterator[str]:
@@ -191,7 +195,7 @@ def _holder(holder: ResourceHolder, zone: tzinfo) -> str:
         held.append(f"{holder.amount:.10g} of it")
     who = f" of {printable(holder.user)}" if holder.user else ""
     state = f", {holder.state}," if holder.state not in ("", "RUN") else ""
-    end = "no known end" if holder.ends_at is None else f"ends {_end(holder.ends_at, zone, is_limit=holder.is_limit)}"
+    end = "no known end" if holder.ends_at is None else _end(holder, long_stamp(holder.ends_at, zone))
     return f"job {show_job(holder.job_id)}{who}{state} holds {' and '.join(held) or 'the host'}; {end}"
 
 

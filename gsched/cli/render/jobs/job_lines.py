@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 
 from gsched.base.coded_text import sentence
+from gsched.base.counts import counted
 from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import printable
@@ -19,6 +20,7 @@ from gsched.model.jobs.job_plot import shown_plots
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.notice import shown_wishes
 from gsched.model.ledgers.allocation import HostAllocation
+from gsched.resreq.parsing.gpu import RANGE, parse_gpu
 
 _MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
 
@@ -217,6 +219,19 @@ def restarts(job: ShownJob, zone: tzinfo) -> list[str]:
     lines = [f"Restarted {view.restarts}{most} times"]
     if view.save_by is not None:
         lines.append(f"Asked to save its state until {long_stamp(view.save_by, zone)} (signal {spec.warning_signal})")
+    return lines
+
+
+def lent_gpus(job: ShownJob) -> list[str]:
+    """Of a job with a range how many GPUs it has and how many of them are lent; without the closing mark."""
+    asked = parse_gpu(job.spec.combined_gpu_req) if RANGE in job.spec.combined_gpu_req else None
+    if asked is None:
+        return []
+    has = len(job.view.allocation.hosts[0].gpus) if job.view.allocation is not None else 0
+    now = f", has {has} ({max(0, has - asked.num)} lent)" if has and job.view.state not in FINISHED else ""
+    lines = [f"{asked.num}{RANGE}{asked.most} GPUs{now}"]
+    if job.view.resizes:
+        lines.append(f"Its number of GPUs has changed {counted(job.view.resizes, 'times')}")
     return lines
 
 

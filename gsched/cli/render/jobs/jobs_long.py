@@ -106,6 +106,7 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield affinity_table(job.affinity)
     sections = (
         ("SERVICE", job_lines.service(job, layout.zone)),
+        ("LENT GPUS", job_lines.lent_gpus(job)),
         ("RESTARTS", job_lines.restarts(job, layout.zone)),
         ("KEPT WHILE SUSPENDED", job_lines.kept_while_suspended(job)),
         ("IDLE GPUS", job_lines.idle_gpus(job, layout.zone)),
