@@ -76,7 +76,7 @@ class MessageHandler:
                 # Looks at the GPUs first, which may take a while.
                 key = (message.start.job_id, message.start.attempt)
                 self._background.beside(self._attempts.start(message.start), key)
-            case "terminate" | "warn" | "signal" | "suspend" | "resume" | "limit":
+            case "terminate" | "warn" | "spare" | "signal" | "suspend" | "resume" | "limit":
                 order = getattr(message, kind)
                 self._background.beside(self._handle_about(kind, order), (order.job_id, order.attempt))
             case "forget":
@@ -147,6 +147,8 @@ class MessageHandler:
             case "warn":
                 ends_by = order.ends_by if order.HasField("ends_by") else None
                 await self._attempts.warn(key, order.signal, ends_by)
+            case "spare":
+                self._attempts.spare(key)
             case "suspend":
                 await self._attempts.suspend(key, moves_gpus=order.moves_gpus)
             case "resume":

@@ -15,6 +15,7 @@ from gsched.core.attempts import attempt_reports, job_part_reports, unrecorded_a
 from gsched.core.attempts.end_warnings import attempt_warned
 from gsched.core.attempts.gpu_moves import attempt_moved
 from gsched.core.attempts.job_services import service_answers
+from gsched.core.attempts.preemption_withdrawal import withdraw_preemptions
 from gsched.core.attempts.unkillable_processes import note_unkillable
 from gsched.core.audit import audit
 from gsched.core.command import (
@@ -274,6 +275,7 @@ class Engine:
         if not self.cycles.is_planning:
             before = len(decision.events)
             self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
+            withdraw_preemptions(decision)
             if len(decision.events) > before:
                 self.cycles.wake()
         make_notices(decision)
@@ -421,8 +423,11 @@ class Engine:
         return self.cycles.snapshot(self.config, now, leave_out)
 
     def own_reasons(self, number: int) -> tuple[PendingReason, ...]:
-        """Why this very job (or array) waits, if it is not for a place: held, another job, a time; else empty."""
-        return pending_reasons.own_reasons(self.state, self._dependents, number)
+        """Why this very job (or array) waits, if it is not for a place: held, another job, a time, or those that save
+        their state before it gets theirs; else empty.
+        """
+        own = pending_reasons.own_reasons(self.state, self._dependents, number)
+        return own or (pending_reasons.those_that_save(self.state, number) if self.state.saving else ())
 
     def never_going_on(self, array_id: int) -> frozenset[int]:
         """Indices of the array's waiting elements whose own dependency conditions never can hold."""

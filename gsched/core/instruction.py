@@ -69,6 +69,16 @@ class WarnAttempt(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
+class SpareAttempt(Instruction):
+    """Do not end it when its time to save its state is over: nobody needs what it has any more. TerminateAttempt takes
+    that back.
+    """
+
+    job_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class SignalAttempt(Instruction):
     """Send one signal to all its processes, or to those of `target` (`main`, `steps`), or of one step."""
 

@@ -259,6 +259,24 @@ class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_
     """How many of its GPUs each of `gives_to` gets; empty in events of before it was recorded."""
 
 
+class JobPreemptionWithdrawn(JobEvent, frozen=True, kw_only=True, tag="job_preemption_withdrawn"):
+    """Job `preempted_by` needs the job's place no more, before its time to save its state was over: it is not ended
+    then. What it was asked for stands as long: an attempt that ends by `save_by` is run again.
+    """
+
+    attempt: int
+    preempted_by: int
+
+
+class JobResizeWithdrawn(JobEvent, frozen=True, kw_only=True, tag="job_resize_withdrawn"):
+    """None of the jobs `gives_to` needs the lent GPUs any more, before the job's time to save its state was over: it
+    keeps them and is not ended then. An attempt that ends for it all the same by `save_by` goes on with as many.
+    """
+
+    attempt: int
+    gives_to: tuple[int, ...]
+
+
 class JobEndWarned(JobEvent, frozen=True, kw_only=True, tag="job_end_warned"):
     """The attempt was warned on its first host before its run limit, or the time of -t, ends it: at `ends_by` by that
     host's clock; None: it was not told when.
@@ -553,6 +571,8 @@ AnyEvent = (
     | ArrayElementsRequeued
     | JobRequeueRequested
     | JobEndWarned
+    | JobPreemptionWithdrawn
+    | JobResizeWithdrawn
     | JobRequeued
     | JobSuspended
     | JobGpusMoved

@@ -191,6 +191,8 @@ class ProcessExecutor:
                 return
         if held.ending is not None:
             held.ending.cancel()
+        if held.sparing is not None:
+            held.sparing.cancel()
         held.has_chosen_delay = kill_delay_s is not None
         held.terminate_interval_s = interval_s
         held.saves = save is not None
@@ -204,6 +206,21 @@ class ProcessExecutor:
         held = self._running(job_id, attempt)
         if held is not None and held.is_part:
             await self._once_begun(held, lambda: self._endings.warn(held, signum, ends_by))
+
+    def spare(self, job_id: int, attempt: int) -> bool:
+        """Do not end it when its time to save its state is over. False: it is being ended already, or is over."""
+        held = self._running(job_id, attempt)
+        if held is None or (held.ending is not None and not held.saves):
+            return False
+        until = self._spool.deadline(held.name)
+        if held.ending is not None and (until is None or until <= self._clock.now()):
+            return False  # its end has begun
+        if held.ending is not None:
+            held.ending.cancel()
+        held.ending, held.saves = None, False
+        if held.sparing is None or held.sparing.done():
+            held.sparing = self._following.spawn(self._endings.forget_ask(held))
+        return True
 
     async def close_part(self, job_id: int, attempt: int) -> None:
         """End a part with whatever runs there: its job is over."""

@@ -24,7 +24,7 @@ import msgspec
 from gsched.base.coded_text import coded
 from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
-from gsched.base.machine.atomic_write import replace_file, write_deadline, write_file
+from gsched.base.machine.atomic_write import clear_deadline, replace_file, write_deadline, write_file
 from gsched.base.machine.folder_spread import spread_folders
 from gsched.model.jobs.job import AttemptResult
 from gsched.run import attempt_files
@@ -248,6 +248,13 @@ class Spool:
         """Write it down for the job, and for agents after this one; where that cannot be, it is not told."""
         with contextlib.suppress(OSError):
             write_deadline(self.path(name, attempt_files.DEADLINE), at)
+
+    def forget_deadline(self, name: str) -> None:
+        """The job need not have saved its state by then, and may be asked for it anew."""
+        with contextlib.suppress(OSError):
+            clear_deadline(self.path(name, attempt_files.DEADLINE))
+        with contextlib.suppress(OSError):
+            os.unlink(self.path(name, attempt_files.WARNED))
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""

@@ -129,6 +129,25 @@ def test_a_signal_before_the_run_limit_reaches_tasks_on_other_hosts_that_glaunch
     assert "Warned of its end; it has" in cluster.run("ghist", "-UF", str(job)).stdout
 
 
+def test_a_job_goes_on_when_nobody_needs_its_place_any_more(cluster: Cluster) -> None:
+    with cluster.files_as_they_are():
+        cluster.configure(lsb_queues=PREEMPTING, lsb_params=BY_REQUEUE.format("JOB_TERMINATE_INTERVAL = 1\n"))
+        script = "trap 'echo x >> spared' TERM; touch spared.began; while [ -s $GSCHED_DEADLINE -o ! -e spared ]; "
+        script += "do sleep 0.2; done; sleep 7"  # what ends with its time to save has done as it was asked
+        low = cluster.submit(
+            *("-m", "one", "-gpu", "num=1", "--restart-on", "preempt", "--signal", "B:TERM@20", script)
+        )
+        cluster.until(lambda: (cluster.folder / "spared.began").exists(), "it does not begin")
+        high = cluster.submit("-q", "urgent", "-m", "one", "-gpu", "num=1", "true")
+        cluster.until(lambda: (cluster.folder / "spared").exists(), "it is not asked")
+        why = cluster.run("gjobs", "-p", str(high)).stdout
+        assert f"Job <{low}>, which makes room for it, saves its state until" in why
+        cluster.run("gkill", str(high))
+        (view,) = cluster.wait(low)
+    assert view.state == "DONE" and view.attempt == 1 and lines(cluster, "spared") == ["x"]
+    assert f"Job <{high}> needs its place no more" in cluster.run("ghist", "-UF", str(low)).stdout
+
+
 def test_who_does_not_answer_in_time_is_ended(cluster: Cluster) -> None:
     with cluster.files_as_they_are():
         cluster.configure(lsb_queues=PREEMPTING, lsb_params=BY_REQUEUE.format("JOB_TERMINATE_INTERVAL = 1\n"))

@@ -342,6 +342,11 @@ class Attempts:
         """Warn its part of the job's end, as its first host has."""
         await self._executor.warn(*key, number, ends_by)
 
+    def spare(self, key: AttemptKey) -> None:
+        """It is not to end for another job's sake, after all."""
+        if self._executor.spare(*key) and self._memory.reasons.get(key) in (PREEMPTED, RESIZING):
+            del self._memory.reasons[key]
+
     async def _end_without_gpu(self, key: AttemptKey) -> None:
         await self.terminate(key, GPU_LOST)
 

@@ -29,6 +29,12 @@ def write_deadline(path: str, at: float) -> None:
         os.close(fd)
 
 
+def clear_deadline(path: str) -> None:
+    """Such a file tells of none from now on. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_TRUNC)
+    os.close(fd)
+
+
 def replace_file(path: str, data: bytes, *, durable: bool = False) -> None:
     """The same in place of what the file held: nobody ever reads half of it. Raises OSError, and all is as it was."""
     write_file(f"{path}.new", data, durable=durable)

@@ -18,6 +18,8 @@ PENDING_TEXTS: dict[str, str] = {
     "retry.on_host": "waiting before the next attempt to start it; the last one failed on {0}{1}",
     "retry.exit_code": " with exit code {0}",
     "retry.why": ": {0}",
+    "pending.waits_for_save": "Job <{0}>, which makes room for it, saves its state",
+    "pending.waits_for_lent": "Job <{0}>, which gives lent GPUs back to it, saves its state",
     "pending.restart_pause": "The job waits before it is run again",
     "pending.short_runs": "{0:attempts} in a row ended within {1} seconds and asked for another",
     "pending.reserving": "Job's requirements for reserving resource ({0}) not satisfied",

@@ -184,7 +184,7 @@ class _Teller:
                 yield Remark(at=event.at, text="Moved off its GPU, which is given back")
             case events.JobGpusKept():
                 yield Remark(at=event.at, text=f"It keeps its GPU: {sentence(event.why)}")
-            case events.JobEndWarned():
+            case events.JobEndWarned() | events.JobPreemptionWithdrawn() | events.JobResizeWithdrawn():
                 yield _about_its_end(event)
             case events.JobSwitched():
                 yield history.switched(event.at, event.spec.queue, event.by)
@@ -252,8 +252,14 @@ def _requeue_requested(event: events.JobRequeueRequested) -> Iterator[HistoryEve
         yield Remark(at=event.at, text=f"Asked to save its state; it has {event.save_by - event.at:.0f} seconds")
 
 
-def _about_its_end(event: events.JobEndWarned) -> Remark:
-    """That it was warned of its end."""
+def _about_its_end(event: events.JobEndWarned | events.JobPreemptionWithdrawn | events.JobResizeWithdrawn) -> Remark:
+    """That it was warned of its end, or is not to end after all."""
+    if isinstance(event, events.JobResizeWithdrawn):
+        text = "No job needs its lent GPUs any more: it keeps them, and is not ended after its time to save"
+        return Remark(at=event.at, text=text)
+    if isinstance(event, events.JobPreemptionWithdrawn):
+        by = show_job(event.preempted_by)
+        return Remark(at=event.at, text=f"Job <{by}> needs its place no more: it is not ended after its time to save")
     left = "" if event.ends_by is None else f"; it has {max(event.ends_by - event.at, 0.0):.0f} seconds"
     return Remark(at=event.at, text=f"Warned of its end{left}")
 

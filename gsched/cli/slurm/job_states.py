@@ -46,6 +46,8 @@ _REASONS = {
     "pending.suspended_by_admin": "JobHeldAdmin",
     "pending.start_time": "BeginTime",
     "pending.restart_pause": "BeginTime",
+    "pending.waits_for_save": "Resources",
+    "pending.waits_for_lent": "Resources",
     "pending.reserved_for": "Priority",
     "pending.suspended_first": "Priority",
     "pending.no_host": "PartitionNodeLimit",

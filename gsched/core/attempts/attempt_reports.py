@@ -28,6 +28,7 @@ from gsched.core.attempts.job_part_reports import (
     regain,
 )
 from gsched.core.attempts.orphaned_attempts import drop_orphaned, keep_orphaned
+from gsched.core.attempts.preemption_withdrawal import repeat_sparing
 from gsched.core.attempts.restarts import preexec_retries, restart_cause
 from gsched.core.attempts.unrecorded_attempts import (
     hold_back,
@@ -150,6 +151,7 @@ def _reconcile(job: JobRecord, hello: HostHello, held: bool, decision: Decision)
     if job.started_at is None:
         # The agent's journal makes the same attempt start once, however often it is told.
         decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
+    repeat_sparing(job, hello.host, decision)
     if job.relimited:
         decision.instruct(LimitAttempt(hello.host, job.job_id, job.attempt))
     if job.state in (JobState.USUSP, JobState.SSUSP):

@@ -17,6 +17,7 @@ from gsched.core.attempts.restarts import (
     NO_PAUSE,
     RestartPause,
     asks_for_another_run,
+    ended_as_asked,
     has_reached_run_limit,
     is_success,
     most_requeues,
@@ -137,7 +138,8 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
         again = AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold, restart=_cause_of_end(job))
         run_again(job, result, at, again, decision)
     elif not any(
-        requeued(job, result, at, decision) for requeued in (_requeued_by_code, _put_back, _past_run_limit, _retried)
+        requeued(job, result, at, decision)
+        for requeued in (_saved_as_asked, _requeued_by_code, _put_back, _past_run_limit, _retried)
     ):
         finish(job, result, at, decision)
 
@@ -173,6 +175,18 @@ def _cause_of_end(job: JobRecord) -> str:
     if job.gpu_fault:
         return restart_cause(job, RestartCause.GPU)
     return restart_cause(job, RestartCause.PREEMPT if job.preempted_by else RestartCause.IDLE)
+
+
+def _saved_as_asked(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
+    """For a job that needs its place, or the GPUs that were lent to it, no more."""
+    if not ended_as_asked(job, result, at):
+        return False
+    if job.resize is not None:
+        _resized(job, result, at, coded("requeue.asked_to_give_back"), decision)
+        return True
+    cause = restart_cause(job, RestartCause.PREEMPT)
+    run_again(job, result, at, AnotherRun(coded("requeue.asked_to_save"), restart=cause), decision)
+    return True
 
 
 def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:

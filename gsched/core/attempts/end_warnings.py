@@ -17,12 +17,17 @@ from gsched.model.event import JobEndWarned
 from gsched.model.jobs.job import SLURM
 from gsched.model.jobs.job_signal import PASSED_ON
 
+CLOCKS_S = 5.0
+"""How far clocks of hosts may be apart."""
+
 
 def attempt_warned(command: AttemptWarned, decision: Decision) -> None:
     """The first host has warned it. Told again it changes nothing."""
     job = led_by(decision.state, command.host, (command.job_id, command.attempt))
     if job is None or job.end_warned or job.kill_by or job.requeue_by or not job.spec.warning_signal:
         return
+    if job.is_spared and (command.ends_by or 0.0) <= (job.save_by or 0.0) + CLOCKS_S:
+        return  # that was when it was asked to save its state for another job
     decision.record(JobEndWarned(at=decision.now, job_id=job.job_id, attempt=job.attempt, ends_by=command.ends_by))
     for part in job.left_parts():
         warn_part(job, part.host, decision)

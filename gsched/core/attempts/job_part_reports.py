@@ -12,6 +12,7 @@ from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
 from gsched.core.attempts.end_warnings import warn_part
 from gsched.core.attempts.orphaned_attempts import keep_orphaned
+from gsched.core.attempts.preemption_withdrawal import repeat_sparing
 from gsched.core.attempts.restarts import restart_cause
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
@@ -127,6 +128,7 @@ def _repeat_orders(job: JobRecord, host: str, is_open: bool, decision: Decision)
     """Orders that the agent may have missed; all of them are idempotent."""
     if not is_open:
         decision.instruct(StartJob(host, *job.key))
+    repeat_sparing(job, host, decision)
     warn_part(job, host, decision)
     if job.relimited:
         decision.instruct(LimitAttempt(host, *job.key))

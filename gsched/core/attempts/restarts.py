@@ -7,12 +7,12 @@ from __future__ import annotations
 import signal
 from typing import NamedTuple
 
-from gsched.core.attempts.end_warnings import signal_on_others
+from gsched.core.attempts.end_warnings import CLOCKS_S, signal_on_others
 from gsched.core.instruction import SaveRequest
 from gsched.core.records.job import JobRecord
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.failure import death
-from gsched.model.jobs.job import EXIT_SAVED, MOST_RESTARTS, SLURM, AttemptResult, JobState
+from gsched.model.jobs.job import EXIT_SAVED, MOST_RESTARTS, PREEMPTED, RESIZING, SLURM, AttemptResult, JobState
 from gsched.model.jobs.job_signal import MAIN, STEPS
 from gsched.model.jobs.requeue_exits import RestartCause, success_codes
 
@@ -109,8 +109,20 @@ def has_reached_run_limit(job: JobRecord, result: AttemptResult) -> bool:
 def save_by(job: JobRecord, now: float) -> float | None:
     """Until when the started job may save its state before it is ended; None: it has no time for that."""
     spec = job.spec
-    is_able = spec.saves_on_signal and job.started_at is not None and job.state in (JobState.RUN, JobState.SSUSP)
-    return now + (spec.warning_s or 0) if is_able else None
+    if not spec.saves_on_signal or job.started_at is None or job.state not in (JobState.RUN, JobState.SSUSP):
+        return None
+    if job.save_by is not None and job.save_by > now:  # it was asked for another job, which needs its place no more
+        return job.save_by
+    return now + (spec.warning_s or 0)
+
+
+def ended_as_asked(job: JobRecord, result: AttemptResult, at: float) -> bool:
+    """Whether a job that was spared after it had been asked to save its state has ended all the same: in its time for
+    that, or by an agent that had not heard of it.
+    """
+    if job.save_by is None or result.term_reason not in ("", PREEMPTED, RESIZING):
+        return False
+    return at <= job.save_by + CLOCKS_S or bool(result.term_reason)
 
 
 def save_request(job: JobRecord, host: str) -> SaveRequest | None:
@@ -124,4 +136,4 @@ def save_request(job: JobRecord, host: str) -> SaveRequest | None:
     target = MAIN if spec.warns_main else STEPS if spec.front_end == SLURM else ""
     if host != job.allocation.first_host:
         number = signal_on_others(job)
-    return SaveRequest(number, spec.warning_s or 0, target)
+    return SaveRequest(number, job.save_s or spec.warning_s or 0, target)

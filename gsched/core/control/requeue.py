@@ -59,7 +59,7 @@ def requeue(context: ControlContext[RequeueJobs], job: JobRecord) -> str:
     if job.state in UNREACHABLE:
         return UNREACHABLE_TEXT
     assert job.allocation is not None
-    if not job.requeue_by or job.is_resizing:
+    if not job.requeue_by or job.saves_for_another or job.is_resizing:
         context.decision.record(
             JobRequeueRequested(at=context.now, job_id=job.job_id, by=command.user, hold=command.hold)
         )

@@ -14,6 +14,7 @@ from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.node_lists import node_order
 from gsched.core.attempts.attempt_results import requeue_order
 from gsched.core.attempts.gpu_moves import may_go_on
+from gsched.core.attempts.preemption_withdrawal import shares_of
 from gsched.core.attempts.restarts import save_by
 from gsched.core.decision import Decision
 from gsched.core.dispatch.load_control import SYSTEM
@@ -142,8 +143,7 @@ class Dispatcher:
         # All else as it was given, what it has given back since included.
         allocation = with_gpus(job.allocation, resize.allocation.hosts[0].gpus)
         reason = coded("requeue.shrinks" if by else "requeue.grows", has, resize.gpus, *by)
-        given = dict(zip(job.gives_to, job.gives, strict=True)) if before is not None else {}
-        gives_to = {**given, **resize.gives_to}
+        gives_to = {**(shares_of(job) if before is not None else {}), **resize.gives_to}
         decision.record(
             JobRequeueRequested(
                 at=now,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gsched.base.coded_text import AnyText, CodedText, CodedValue, coded
 from gsched.base.errors import ResourceExhausted
-from gsched.base.ids import array_of
+from gsched.base.ids import array_of, show_job
 from gsched.core.attempts.restarts import SHORT_RUN_S
 from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.records.array import JobArray, indices_of
@@ -30,6 +30,8 @@ START_TIME = PendingReason(coded("pending.start_time"))
 FORCED = PendingReason(coded("pending.forced"))
 FORCED_ANYWHERE = PendingReason(coded("pending.forced_anywhere"))
 EVERYBODY = "all"
+MOST_SAVING = 4
+"""Jobs that are named because they make room and save their state first."""
 
 ClassReasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
 
@@ -49,6 +51,7 @@ def waiting_to_retry(host: str, problem: AnyText = "") -> PendingReason:
 
 
 _PRE_EXEC = "pending.pre_exec_failed"
+_LENT, _PLACE = "pending.waits_for_lent", "pending.waits_for_save"
 
 
 def _retry(host: str, why: AnyText) -> CodedText:
@@ -111,9 +114,26 @@ def pending_reasons(
     own = own_reasons(state, dependents, job_id)
     if own:
         return own
+    saving = those_that_save(state, job_id) if state.saving else ()
     item = state.arrays.get(number) or state.jobs[number]
     bucket = (item.template() if isinstance(item, JobArray) else item).bucket()
-    return reasons.get(bucket) or reasons.get((bucket.queue, bucket.requirement)) or (WAITING,)
+    return saving + (reasons.get(bucket) or reasons.get((bucket.queue, bucket.requirement)) or (WAITING,))
+
+
+def those_that_save(state: ClusterState, job_id: int) -> tuple[PendingReason, ...]:
+    """The jobs that save their state before the job gets their place, or GPUs that were lent to them; of an array those
+    for any of its elements.
+    """
+    is_array = job_id in state.arrays
+    found = [
+        state.jobs[number]
+        for number, others in sorted(state.saving.items())
+        if job_id in others or (is_array and any(array_of(other) == job_id for other in others))
+    ]
+    return tuple(
+        PendingReason(coded(_LENT if job.is_resizing else _PLACE, show_job(job.job_id)), until=job.save_by)
+        for job in found[:MOST_SAVING]
+    )
 
 
 def check_pending(state: ClusterState, config: ClusterConfig, user: str, jobs: int, slots: int) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import array_of, index_of
 from gsched.model.gpus.gpu_idle import GpuIdleness, IdleWarning
-from gsched.model.jobs.job import FINISHED, MOST_RESTARTS, PENDING, AttemptResult, JobSpec, JobState, Usage
+from gsched.model.jobs.job import FINISHED, MOST_RESTARTS, PENDING, STARTED, AttemptResult, JobSpec, JobState, Usage
 from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.allocation import SHARING, Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -127,6 +127,8 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """How often it was requeued because of it."""
     save_by: float | None = None
     """It was asked to save its state before its attempt is ended, and has until then."""
+    save_s: int = 0
+    """How long it was given for that, in seconds."""
     end_warned: bool = False
     """Its first host has warned it of its run limit, or of -t."""
     ends_by: float | None = None
@@ -292,6 +294,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     restarts = _Kept[int]("restarts")
     short_runs = _Kept[int]("short_runs")
     save_by = _Kept[float | None]("save_by")
+    save_s = _Kept[int]("save_s")
     end_warned = _Kept[bool]("end_warned")
     ends_by = _Kept[float | None]("ends_by")
     service_port = _Kept[int | None]("service_port")
@@ -358,6 +361,25 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
         """Whether its --max-restarts allows another; those of jobs that do not save their state are not counted."""
         most = self.spec.max_restarts
         return not self.spec.saves_itself or self.restarts < (MOST_RESTARTS if most is None else most)
+
+    @property
+    def saves_for_another(self) -> bool:
+        """Whether it was asked to save its state for a job that is to get its place, and is ended afterwards."""
+        is_asked = self.save_by is not None and bool(self.preempted_by and self.requeue_by)
+        return is_asked and not (self.kill_by or self.requeue_reason) and self.resize is None
+
+    @property
+    def saves_for(self) -> tuple[int, ...]:
+        """Jobs that are to get its place, or GPUs of it, when it has saved its state."""
+        if self.is_resizing:
+            return self.gives_to if self.save_by is not None else ()
+        return (self.preempted_by,) if self.saves_for_another else ()
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether it was asked to save its state for others, and none of them needs what it has any more."""
+        asked = self.save_by is not None and self.state in STARTED
+        return asked and not self.requeue_by and not self.kill_by
 
     @property
     def is_resizing(self) -> bool:
@@ -454,6 +476,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             restarts=self.restarts,
             resizes=self.resizes,
             save_by=self.save_by,
+            is_spared=self.is_spared,
             moved_off=self.moved_off,
             gpus_kept=self.gpus_kept,
             idle=idle,

@@ -5,12 +5,13 @@ Part of gsched.core.state.apply_events, under its rules: it computes nothing ane
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from gsched.base.coded_text import has_code
-from gsched.base.ids import index_of
+from gsched.base.ids import array_of, index_of
 from gsched.core.records.array import JobArray, indices_of
-from gsched.core.records.job import ANYWHERE, AT_HEAD, JobRecord
+from gsched.core.records.job import ANYWHERE, AT_HEAD, JobRecord, bucket_of
 from gsched.core.records.job_groups import add
 from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
 from gsched.model.event import (
@@ -20,15 +21,17 @@ from gsched.model.event import (
     JobGpusMoved,
     JobModified,
     JobMoved,
+    JobPreemptionWithdrawn,
     JobReleased,
     JobRequeued,
     JobRequeueRequested,
+    JobResizeWithdrawn,
     JobResumed,
     JobSuspended,
     JobSwitched,
 )
 from gsched.model.gpus.gpu_idle import IDLE_REQUEUE
-from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobSpec, JobState
 from gsched.model.ledgers.allocation import with_gpus
 from gsched.model.texts_of_before import start_failure
 
@@ -63,6 +66,7 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
     spec = state.specs.shared(event.spec)
     array = state.arrays.get(event.job_id)
     if array is not None:
+        _note_needs(state, event.job_id, array.spec, spec)
         state.belong_otherwise(event.job_id, array.spec, spec)
         is_released = array.released and spec.conditions == array.spec.conditions
         _rearranged(state, array, spec=spec, released=is_released, waited_s=0.0)
@@ -77,6 +81,7 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
     if holds and (spec.run_limit_s, spec.limits) != (job.spec.run_limit_s, job.spec.limits):
         job.relimited = True
     if is_waiting:
+        _note_needs(state, job.job_id, job.spec, spec)
         state.unqueue(job)
         job.resize = None
     elif holds:
@@ -94,6 +99,14 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
         state.hold(job)
         state.accounts.switched(job.job_id, job.spec.queue, event.at)
     _mind(state, job.job_id, spec.terminate_at)
+
+
+def _note_needs(state: ClusterState, number: int, old: JobSpec, new: JobSpec) -> None:
+    """A waiting job, or array, may want another place than the one that others are to make for it."""
+    if state.saving:
+        before, now = (bucket_of(each, number).requirement._replace(run_s=None, estimate_s=None) for each in (old, new))
+        if before != now:
+            state.waits.needs_changed.add(number)
 
 
 def _mind(state: ClusterState, job_id: int, terminate_at: float | None) -> None:
@@ -139,11 +152,37 @@ def requeue_requested(state: ClusterState, event: JobRequeueRequested) -> None:
     job.requeue_reason = event.reason
     job.save_by = event.save_by
     job.resize, job.gives_to, job.gives = event.resize, event.gives_to, event.gives
+    if state.waits.needs_changed:
+        for number in (*event.gives_to, event.preempted_by):
+            state.waits.needs_changed -= {number, array_of(number)}
+    job.save_s = 0 if event.save_by is None else math.ceil(event.save_by - event.at)
     if event.gpu_fault:
         job.gpu_fault = event.gpu_fault
         job.gpu_faults += 1
     if has_code(event.reason, IDLE_REQUEUE):
         job.idle_requeues += 1
+
+
+def preemption_withdrawn(state: ClusterState, event: JobPreemptionWithdrawn) -> None:
+    """The attempt is not to end after all. It was not preempted; until when it may save its state stays noted."""
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    if job.state not in STARTED or job.save_by is None or job.preempted_by != event.preempted_by:
+        refuse(job, event)
+    job.requeue_by, job.preempted_by = "", 0
+    job.preempted -= 1
+
+
+def resize_withdrawn(state: ClusterState, event: JobResizeWithdrawn) -> None:
+    """The attempt is not to end after all. Until when it may save its state stays noted; if it ends by then all the
+    same, it goes on with what it has.
+    """
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    if job.state not in STARTED or job.save_by is None or not job.is_resizing:
+        refuse(job, event)
+    job.requeue_by, job.requeue_reason, job.gives_to, job.gives = "", "", (), ()
+    job.resize = job.allocation
 
 
 def requeued(state: ClusterState, event: JobRequeued) -> None:
@@ -221,7 +260,7 @@ def _forget_attempt(job: JobRecord) -> None:
     job.relimited = job.moving_off = job.moved_off = False
     job.gpus_kept = ""
     job.signals = ()
-    job.requeue_reason, job.idle_warning, job.save_by = "", None, None
+    job.requeue_reason, job.idle_warning, job.save_by, job.save_s = "", None, None, 0
     job.gives_to = job.gives = ()
     job.service_port = job.service_at = None
     job.end_warned, job.ends_by = False, None
@@ -312,7 +351,8 @@ def resumed(state: ClusterState, event: JobResumed) -> None:
             job.moving_off = job.moved_off = False
             job.resumed_at = event.at
         job.state = JobState.RUN
-        job.preempted_by, job.gave_slots, job.suspend_reason, job.stopped_by = 0, False, "", ""
+        job.preempted_by = job.preempted_by if job.requeue_by else 0  # it may still save its state for that one
+        job.gave_slots, job.suspend_reason, job.stopped_by = False, "", ""
         state.touch_hosts(job)
     else:
         refuse(job, event)

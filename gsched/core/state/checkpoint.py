@@ -63,6 +63,7 @@ class _Rest(msgspec.Struct, kw_only=True):
     accounts: msgspec.Raw = msgspec.Raw(b"null")
     run_times: list[KnownTimes] = []
     notices: tuple[Notice, ...] = ()
+    needs_changed: tuple[int, ...] = ()
 
 
 class _Stored(_Rest, kw_only=True):
@@ -153,6 +154,7 @@ class Writing:
             accounts=msgspec.Raw(state.accounts.dump()),
             run_times=state.run_times.stored(),
             notices=state.notices.all(),
+            needs_changed=tuple(sorted(state.waits.needs_changed)),
         )
         return _in_parts(self._pieces(list(state.jobs), list(state.arrays), msgspec.json.encode(rest)))
 
@@ -253,5 +255,6 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
         state.groups.update(stored.groups)
     state.reservations = stored.reservations
     state.notices = UnsentNotices(stored.notices)
+    state.waits.needs_changed = set(stored.needs_changed)
     state.accepted = {each.event.first_id: each for each in stored.accepted}
     return state

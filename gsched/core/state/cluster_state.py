@@ -82,6 +82,8 @@ class ClusterState:
         """Started jobs in SSUSP: they may go on when there is room."""
         self.elastic: set[int] = set()
         """Started jobs that take a range of numbers of GPUs."""
+        self.saving: dict[int, tuple[int, ...]] = {}
+        """Started jobs that save their state -> those that are to get their place, or GPUs of them."""
         self.deadlines: dict[int, float] = {}
         """Unfinished jobs (and arrays) with a termination time -> that time."""
         self.tally = LimitTally()
@@ -150,6 +152,7 @@ class ClusterState:
         (self.suspended.add if job.state is JobState.SSUSP else self.suspended.discard)(job.job_id)
         if RANGE in job.spec.combined_gpu_req:
             self.elastic.add(job.job_id)
+        self._note_saving(job.job_id, job.saves_for)
 
     def hide_running(self, job_id: int) -> None:
         """It is no started job, or no more."""
@@ -157,6 +160,20 @@ class ClusterState:
             self.running_changed.add(job_id)
             self.suspended.discard(job_id)
             self.elastic.discard(job_id)
+            self._note_saving(job_id, ())
+
+    def _note_saving(self, job_id: int, for_jobs: tuple[int, ...]) -> None:
+        """`for_jobs`: for whom it saves its state. Who waits for it looks different."""
+        before = self.saving.get(job_id, ())
+        if before == for_jobs:
+            return
+        self.touched.update(before, for_jobs)
+        if for_jobs:
+            self.saving[job_id] = for_jobs
+            return
+        del self.saving[job_id]
+        if not self.saving:
+            self.waits.needs_changed.clear()
 
     def _count_element(self, job: JobRecord | None) -> None:
         array = self.arrays.get(job.array_id) if job is not None else None

@@ -1,7 +1,7 @@
 """What each pending job waits for: to be resumed, other jobs, a host (grun), a time, or a place; exactly one of these.
 
 Arrays stand here under their own number for all elements that are not jobs yet. What time brings about happens in
-`let_go_on` only; nothing here is stored, all of it follows from jobs, arrays and the time.
+`let_go_on` only; nothing here is stored but `needs_changed`, all else follows from jobs, arrays and the time.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class WaitIndex:
         """Those that grun wants started; the policies do not see them."""
         self.resized: set[int] = set()
         """Jobs that are to go on at once with another number of GPUs, and wait for a place like others beside."""
+        self.needs_changed: set[int] = set()
+        """Those that want other places by now than others are to make for them (ClusterState.saving)."""
         self._on_free = on_free
         self._times: list[tuple[float, int]] = []
         """Heap of all times in `delayed` and `changing`; what no longer counts is skipped when it comes up."""

@@ -22,6 +22,7 @@ from gsched.core.instruction import (
     ResumeAttempt,
     SendNotice,
     SignalAttempt,
+    SpareAttempt,
     StartJob,
     SuspendAttempt,
     TerminateAttempt,
@@ -334,6 +335,8 @@ class AgentSessions:
             case WarnAttempt(job_id=job_id, attempt=attempt, signal=signal, ends_by=ends_by):
                 warn = agent_pb2.WarnAttempt(job_id=job_id, attempt=attempt, signal=signal, ends_by=ends_by)
                 return agent_pb2.MasterMessage(warn=warn)
+            case SpareAttempt(job_id=job_id, attempt=attempt):
+                return agent_pb2.MasterMessage(spare=agent_pb2.SpareAttempt(job_id=job_id, attempt=attempt))
             case SendNotice(notice=notice):
                 return self._notice(notice)
             case ForgetNotices(notice_ids=notice_ids):

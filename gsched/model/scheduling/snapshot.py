@@ -190,7 +190,9 @@ class Running(NamedTuple):
     resumed_at: float = float("-inf")
     """When it last went on after a preemption."""
     save_by: float = float("-inf")
-    """Of one that is ending: until when it may save its state before it is ended, UTC seconds."""
+    """Of one that is ending: until when it may save its state before it is ended, UTC seconds. Of one that is spared
+    after it was asked: the same.
+    """
     saves_s: float = 0.0
     """How long one that is asked to end has to save its state, in seconds."""
     keeps: Allocation | None = None

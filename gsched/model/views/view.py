@@ -72,6 +72,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How often of these the system has run it again, as its --max-restarts counts."""
     save_by: float | None = None
     """It was asked to save its state before its end, and has until then, UTC seconds."""
+    is_spared: bool = False
+    """It is not ended then: the job that was to get its place needs it no more."""
     moved_off: bool = False
     """It is suspended, and off its GPU, which somebody else may have."""
     gpus_kept: AnyText = ""

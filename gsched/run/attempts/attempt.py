@@ -56,6 +56,8 @@ class Attempt:
         self.ending: asyncio.Task[None] | None = None
         self.saves = False
         """That asks it to save its state, and gives it time."""
+        self.sparing: asyncio.Task[None] | None = None
+        """Waits until its time to save its state is over, after which it is not ended."""
         self.is_swept = False
         """Its supervisor was killed and the job is over: what it left is being ended, and what follows it run."""
         self.problem: AnyText = ""

@@ -88,6 +88,12 @@ class AttemptEndings:
         if signum:
             process_tree.send_all(to_be_warned(held, "", signum), signum)
 
+    async def forget_ask(self, held: Attempt) -> None:
+        """It was asked to save its state and need not: when its time for that is over it is as if nobody had asked."""
+        until = self._spool.deadline(held.name)
+        if until is not None and not await self._ends_within(held, max(until - self._clock.now(), 0.0)):
+            self._spool.forget_deadline(held.name)
+
     def _ask_to_save(self, held: Attempt, save: SaveOrder) -> None:
         asked = to_be_warned(held, save.target, save.signal) if save.signal else []
         process_tree.send_all(asked, save.signal)

@@ -19,7 +19,9 @@ from gsched.model.event import (
     JobGpuCurves,
     JobGpusKept,
     JobGpusMoved,
+    JobPreemptionWithdrawn,
     JobRequeued,
+    JobResizeWithdrawn,
     JobServiceAnswered,
     JobSuspended,
     NumbersRaised,
@@ -145,7 +147,7 @@ def test_long_histories_see_everything_happen() -> None:
     # Seeds on which also happens what is rare: jobs that are preempted, or have compute units for themselves.
     events = [event for seed in (16, 26, 28) for event in long_history(seed, 400).events]
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
-    elsewhere |= {JobGpuCurves, JobServiceAnswered, JobEndWarned}
+    elsewhere |= {JobGpuCurves, JobServiceAnswered, JobEndWarned, JobPreemptionWithdrawn, JobResizeWithdrawn}
     elsewhere |= {JobGpusMoved, JobGpusKept}
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]

@@ -13,7 +13,7 @@ from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.core.instruction import SaveRequest, TerminateAttempt
-from gsched.model.event import JobNoted, JobRequeued, JobRequeueRequested
+from gsched.model.event import JobNoted, JobRequeued, JobRequeueRequested, JobResizeWithdrawn
 from gsched.model.jobs.job import FINISHED, JobState
 from gsched.model.queues.limit import Amount, Limit
 
@@ -270,8 +270,8 @@ def test_who_could_not_change_its_number_of_gpus_is_told_so(changes: dict[str, A
     assert said in refused.value.text and "\n" not in refused.value.text
 
 
-def play(seed: int) -> tuple[int, int]:
-    """Random jobs come, end and are asked to save; returns how often jobs were to shrink and grow.
+def play(seed: int) -> tuple[int, int, int]:
+    """Random jobs come, end and are asked to save; returns how often jobs were to shrink and grow, and kept GPUs.
     World audits each step: no exclusive GPU has two owners.
     """
     chance, world = random.Random(seed), world_of(chance_hosts(seed), ("a", "b")[: 1 + seed % 2])
@@ -307,9 +307,10 @@ def play(seed: int) -> tuple[int, int]:
             if world.job(job_id).started_at is None:
                 world.started(job_id)
     world.check_replay()
+    withdrawn = [each for each in world.events if isinstance(each, JobResizeWithdrawn)]
     requests = [each for each in world.events if isinstance(each, JobRequeueRequested)]
     shrunk = sum("lent" in str(sentence(each.reason)) for each in requests)
-    return shrunk, len(requests) - shrunk
+    return shrunk, len(requests) - shrunk, len(withdrawn)
 
 
 def meddle(world: World, chance: random.Random) -> None:

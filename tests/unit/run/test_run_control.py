@@ -10,8 +10,9 @@ import time
 import pytest
 from run_host import appears, marked_processes
 
-from gsched.run import executor
+from gsched.run import attempt_files, executor
 from gsched.run.attempts import attempt_ending
+from gsched.run.order import SaveOrder
 from gsched.run.processes import process_tree
 
 ESCAPE = """
@@ -301,5 +302,45 @@ def test_hangups_and_interrupts_do_not_touch_the_supervisor(on_host):
             assert process_tree.send(supervisor, signum) == ""
         await host.executor.signal(1, 1, 9, everything=False)
         assert (await host.end_of(1)).signal == 9
+
+    on_host(scenario)
+
+
+SAVING = "trap 'echo asked >> heard' URG\ntouch ready\nwhile [ ! -e go ]; do sleep 0.02; done\n"
+
+
+def test_a_spared_job_goes_on_after_its_time_to_save_and_may_be_asked_again(on_host):
+    async def scenario(host):
+        heard, told = host.root / "heard", host.folder() / attempt_files.DEADLINE
+        await host.executor.start(host.order(script=f"#!/bin/sh\n{SAVING}", job_files={attempt_files.DEADLINE: ""}))
+        await appears((host.root / "ready").exists)
+        await host.executor.terminate(1, 1, 0.1, save=SaveOrder(signal.SIGURG, 2, ""))
+        await appears(heard.exists)
+        assert told.read_text() and host.executor.spare(1, 1)
+        await appears(lambda: not told.read_text())
+        assert not host.ended
+        await host.executor.terminate(1, 1, 0.1, save=SaveOrder(signal.SIGURG, 3600, ""))
+        await appears(lambda: len(heard.read_text().split()) == 2)
+        (host.root / "go").touch()
+        assert (await host.end_of(1)).exit_code == 0
+
+    on_host(scenario)
+
+
+def test_a_spared_job_is_ended_after_all_when_its_place_is_needed_again(on_host):
+    async def scenario(host):
+        heard, told = host.root / "heard", host.folder() / attempt_files.DEADLINE
+        await host.executor.start(host.order(script=f"#!/bin/sh\n{SAVING}", job_files={attempt_files.DEADLINE: ""}))
+        await appears((host.root / "ready").exists)
+        save = SaveOrder(signal.SIGURG, 2, "")
+        await host.executor.terminate(1, 1, 0.1, save=save)
+        await appears(heard.exists)
+        until = told.read_text()
+        assert host.executor.spare(1, 1)
+        await host.executor.terminate(1, 1, 0.1, save=save)
+        assert told.read_text() == until
+        assert (await host.end_of(1)).exit_code != 0
+        assert heard.read_text().split() == ["asked"]
+        assert not host.executor.spare(1, 1)
 
     on_host(scenario)

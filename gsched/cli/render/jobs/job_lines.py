@@ -202,7 +202,8 @@ def idle_gpus(job: ShownJob, zone: tzinfo) -> list[str]:
 def kept_while_suspended(job: ShownJob) -> list[str]:
     """What a suspended job with GPUs does not give back; empty for any other. Without the closing mark."""
     count = sum(len(part.gpus) for part in job.placed)
-    if job.view.state not in ("SSUSP", "USUSP") or not count:
+    is_saving = job.view.save_by is not None and not job.view.is_spared
+    if job.view.state not in ("SSUSP", "USUSP") or not count or is_saving:
         return []
     if job.view.moved_off:
         return ["What it had in the memory of its GPU, in that of the host (cuda-checkpoint): the GPU is given back"]
@@ -218,7 +219,10 @@ def restarts(job: ShownJob, zone: tzinfo) -> list[str]:
     most = "" if spec.max_restarts is None else f" of at most {spec.max_restarts}"
     lines = [f"Restarted {view.restarts}{most} times"]
     if view.save_by is not None:
-        lines.append(f"Asked to save its state until {long_stamp(view.save_by, zone)} (signal {spec.warning_signal})")
+        asked = f"Asked to save its state until {long_stamp(view.save_by, zone)} (signal {spec.warning_signal})"
+        lines.append(
+            asked + (", but is not ended then: nobody needs what it was to give up any more" if view.is_spared else "")
+        )
     return lines
 
 
