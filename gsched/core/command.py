@@ -229,6 +229,19 @@ class ControlHosts:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainHosts:
+    """Close hosts and have their jobs run again elsewhere, as far as they can. `grace_s`: so long has who saves its
+    state; None: as each job says.
+    """
+
+    user: str
+    is_admin: bool
+    hosts: tuple[str, ...]
+    comment: str = ""
+    grace_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ControlGpus:
     """Open or close single GPUs: `HOST:INDEX` or a UUID each. `until` (UTC seconds): when they open by themselves."""
 
@@ -431,6 +444,7 @@ Command = (
     | CompareJobs
     | DryRunJob
     | ControlHosts
+    | DrainHosts
     | ControlGpus
     | ControlQueues
     | ControlGroups

@@ -31,6 +31,7 @@ from gsched.core.command import (
     ControlHosts,
     ControlQueues,
     ControlReservations,
+    DrainHosts,
     DryRunJob,
     EndOrphans,
     EvaluateCondition,
@@ -49,6 +50,7 @@ from gsched.core.command import (
 from gsched.core.command_turns import UNLIMITED, Turn, Unfinished
 from gsched.core.control import administration, advance_reservations, gpu_closing
 from gsched.core.control.configuration_facts import note_configuration, reconfigured
+from gsched.core.control.host_drain import drain_hosts
 from gsched.core.decision import Decision
 from gsched.core.dispatch.gpu_resizing import may_grow
 from gsched.core.dispatch.start_estimates import AT_ONCE, StartEstimates
@@ -136,6 +138,7 @@ class Engine:
         return {
             EvaluateCondition: self._requests.judge_condition,
             ControlHosts: self._control_hosts,
+            DrainHosts: self._waking(self._drain_hosts),
             ControlGpus: self._control_gpus,
             ControlQueues: self._waking(administration.control_queues),
             ControlGroups: self._waking(administration.control_groups),
@@ -287,6 +290,10 @@ class Engine:
         for host in decision.reply:
             self.cycles.snapshots.forget(host)
         self.cycles.wake()
+
+    def _drain_hosts(self, command: DrainHosts, decision: Decision) -> None:
+        for host in drain_hosts(command, decision):
+            self.cycles.snapshots.forget(host)
 
     def _control_gpus(self, command: ControlGpus, decision: Decision) -> None:
         gpu_closing.control_gpus(command, decision)

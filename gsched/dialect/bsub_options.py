@@ -39,7 +39,7 @@ JOB = (
     Option(
         "-restart-on",
         "CAUSE,...",
-        "run it again after preempt, host, gpu, timelimit, idle",
+        "run it again after preempt, host, gpu, timelimit, idle, drain",
         "--restart-on preempt,timelimit",
     ),
     Option(

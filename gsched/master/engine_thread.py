@@ -25,6 +25,7 @@ from gsched.core.command import (
     ControlHosts,
     ControlQueues,
     ControlReservations,
+    DrainHosts,
     EndOrphans,
     JobCommand,
     ModifyJobs,
@@ -79,7 +80,7 @@ PLAN_S = 0.03
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (
     *(Submit, JobCommand, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
-    *(ControlGpus, EndOrphans),
+    *(ControlGpus, DrainHosts, EndOrphans),
 )
 
 Reply = Callable[[Any, GschedError | None], None]

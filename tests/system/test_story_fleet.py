@@ -46,6 +46,32 @@ def test_a_host_is_drained(cluster: Cluster, tmp_path: Path) -> None:
     cluster.run("gadmin", "hopen", "a")
 
 
+def test_a_host_is_emptied_of_what_can_run_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
+    saves = f"trap 'touch {tmp_path}/saved; exit 99' TERM; [ -e {tmp_path}/saved ] && exit 0; touch {tmp_path}/begun; "
+    saves += "while true; do sleep 0.1; done"
+    saving = cluster.submit("-m", "a b", "--signal", "TERM@60", saves)
+    cluster.until((tmp_path / "begun").exists, "it does not begin")
+    allocation = cluster.job(saving).allocation
+    assert allocation is not None
+    host = allocation.first_host
+    other = held(cluster, tmp_path, "-m", host)
+    said = cluster.run("gadmin", "drain", host, "--requeue", "--grace", "600", "-C", "new fans").stdout.splitlines()
+    assert re.fullmatch(rf"job {saving} on {host} has until .* to save its state, and is requeued", said[0])
+    assert said[1] == f"job {other} on {host} runs on: it cannot be run again (-r, --restart-on drain, --signal)"
+    (view,) = cluster.wait(saving)
+    assert view.state == "DONE" and view.allocation is not None and view.allocation.first_host != host
+    assert f"Pending: host {host} is drained by" in " ".join(cluster.run("ghist", "-UF", str(saving)).stdout.split())
+    (tmp_path / "end").touch()
+    cluster.wait(other)
+    cluster.run("gadmin", "hopen", host)
+
+
+@pytest.mark.parametrize("words", [("--requeue", "-q", "night"), ("a", "--grace", "5"), ("--grace", "0", "--requeue")])
+def test_a_wrong_way_to_drain_is_refused(cluster: Cluster, words: tuple[str, ...]) -> None:
+    done = cluster.run("gadmin", "drain", *words, check=False)
+    assert done.returncode and ("--grace" in done.stderr or "--requeue" in done.stderr), done
+
+
 def test_a_queue_is_drained_of_what_it_has(cluster: Cluster, tmp_path: Path) -> None:
     """Pending jobs are left as well: they start though the queue takes no new ones."""
     running = held(cluster, tmp_path, "-q", "night", "-m", "b")

@@ -1,16 +1,20 @@
 """`gadmin drain`: hosts or queues are closed, and it is waited until nothing of theirs is left.
 
-It never ends, moves or requeues a job: who cannot wait does that himself.
+Which jobs are requeued elsewhere is for the master to say, where that is asked for; nothing else ends a job here.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import tzinfo
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import NotFound
 from gsched.base.ids import show_job
+from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.jobs.job import PENDING
+from gsched.model.views.drained_job import DrainedJob
 from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.calls.client import Client
 
@@ -27,6 +31,20 @@ def close(client: Client, hosts: Sequence[str], queues: Sequence[str], comment: 
     if hosts:
         client.host_control("close", hosts, comment)
     return [answer.error for answer in client.queue_control("close", queues, comment) if answer.error] if queues else []
+
+
+def requeue(client: Client, hosts: Sequence[str], comment: str, grace_s: int | None, zone: tzinfo, say: Say) -> None:
+    """Close hosts and have their jobs run again elsewhere; says what becomes of each. Raises GschedError."""
+    for job in client.drain_hosts(hosts, comment, grace_s):
+        say(f"job {show_job(job.job_id)} on {job.host} {_fate(job, zone)}")
+
+
+def _fate(job: DrainedJob, zone: tzinfo) -> str:
+    if not job.is_requeued:
+        return f"runs on: {sentence(job.why)}"
+    if job.save_by is None:
+        return "is ended and requeued"
+    return f"has until {long_stamp(job.save_by, zone)} to save its state, and is requeued"
 
 
 def left_on(client: Client, host: str) -> list[JobView]:

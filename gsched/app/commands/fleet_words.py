@@ -19,6 +19,7 @@ from gsched.base.errors import BadRequest
 from gsched.cli.render.hosts.versions import render_versions
 from gsched.cli.session.time_zone import zone_of
 from gsched.config.configuration import load
+from gsched.model.jobs.job_signal import MOST_SAVE_S
 
 OPTION_ROOT = click.option("--root", metavar="DIR", default="", help="Write below DIR, for another machine.")
 OPTION_FORCE = click.option("--force", is_flag=True, help="Also what somebody has changed.")
@@ -118,14 +119,38 @@ def metrics(envdir: str | None, older: bool) -> None:
 @click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by ghosts -l and gqueues -l.")
 @click.option("--wait", is_flag=True, help="Wait until nothing is left.")
 @click.option("--limit", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait no longer; exit code 1 then.")
+@click.option("--requeue", is_flag=True, help="End jobs that can be run again, when they have saved their state.")
+@click.option(
+    "--grace",
+    metavar="SECONDS",
+    type=click.IntRange(1, MOST_SAVE_S),
+    help="With --requeue: how long they may save; else as each job says.",
+)
 @click.argument("hosts", nargs=-1)
 def drain(
-    envdir: str | None, queues: tuple[str, ...], comment: str, wait: bool, limit: float | None, hosts: tuple[str, ...]
+    envdir: str | None,
+    queues: tuple[str, ...],
+    comment: str,
+    wait: bool,
+    limit: float | None,
+    requeue: bool,
+    grace: int | None,
+    hosts: tuple[str, ...],
 ) -> None:
-    """Close hosts (none named: this one) or queues, and say which of their jobs are left; no job is ended."""
+    """Close hosts (none named: this one) or queues, and say which of their jobs are left.
+
+    With --requeue jobs of hosts run again elsewhere that are rerunnable (-r), ask for it (--restart-on drain), or save
+    their state when they are asked to (--signal); the others run on. Without it no job is ended.
+    """
+    if requeue and queues:
+        raise BadRequest("--requeue is for hosts, not for queues (-q)")
+    if grace is not None and not requeue:
+        raise BadRequest("--grace belongs to --requeue")
     names = hosts or (() if queues else (host_name(),))
     with connect(envdir) as client:
-        for problem in draining.close(client, names, queues, comment):
+        if requeue:
+            draining.requeue(client, names, comment, grace, zone_of(os.environ), click.echo)
+        for problem in () if requeue else draining.close(client, names, queues, comment):
             raise BadRequest(problem)
         is_empty = draining.drain(client, names, queues, click.echo, wait=wait or limit is not None, limit_s=limit)
     if not is_empty and (wait or limit is not None):

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 HOST_TEXTS: dict[str, str] = {
+    # Why a job runs on whose host is drained.
+    "drain.ending": "it is being ended already",
+    "drain.unreachable": "its host does not answer",
+    "drain.suspended": "it is suspended",
+    "drain.not_rerunnable": "it cannot be run again (-r, --restart-on drain, --signal)",
+    "drain.no_restart_left": "it has been restarted as often as it may (--max-restarts)",
     # Lines about a host (ghosts -l).
     "remark.gpu_mode": "GPU_MODE {0} could not be set: {1}",
     "remark.mig_open": "GPU {0}: jobs could use others' parts of it, for the driver does not name their devices",

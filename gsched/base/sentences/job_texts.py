@@ -83,6 +83,7 @@ JOB_TEXTS: dict[str, str] = {
     "service.answers": "Its service answers on port {0} of host {1}",
     # Why an attempt was given up and the job waits again.
     "requeue.asked": "Job has been requeued",
+    "requeue.drained": "host {0} is drained by {1}",
     "requeue.idle": "its GPUs did no work for {0} (GPU_IDLE)",
     "requeue.preempted": "preempted by job {0}",
     "requeue.shrinks": "it goes on with {1} of its {0} GPUs: job {2} needs lent ones",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gsched.base.coded_text import AnyText, coded
+from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.base.ids import show_job
 from gsched.core.attempts.attempt_failure import with_gpu_errors
 from gsched.core.attempts.failure_retries import retry_of
@@ -50,6 +50,8 @@ SYSTEM = "_system_"
 """Who acts when nobody asked."""
 GPU_FAILED = "TERM_GPU"
 """Keyword (ours; LSF has none) for attempts that end because a GPU of theirs has failed."""
+DRAINED = "requeue.drained"
+"""The code of why a job is requeued whose host somebody drains."""
 RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
 
@@ -133,7 +135,7 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
     elif job.requeue_by and not (job.gpu_fault and result.succeeded):  # what is done need not be done again
         by = job.requeue_by
         reason = job.gpu_fault or job.requeue_reason or coded("requeue.asked")
-        if job.preempted_by:
+        if job.preempted_by and not has_code(reason, DRAINED):
             reason = coded("requeue.preempted", show_job(job.preempted_by))
         again = AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold, restart=_cause_of_end(job))
         run_again(job, result, at, again, decision)
@@ -159,7 +161,11 @@ def _is_done_meanwhile(job: JobRecord, result: AttemptResult, at: float) -> bool
     may well answer TERM with 0.
     """
     is_asked = job.save_by is not None and at < job.save_by and result.started and result.exit_code == 0
-    return is_asked and not result.wants_requeue and job.requeue_by in ("", SYSTEM)
+    return (
+        is_asked
+        and not result.wants_requeue
+        and (not job.requeue_by or job.requeue_by == SYSTEM or has_code(job.requeue_reason, DRAINED))
+    )
 
 
 def _resized(job: JobRecord, result: AttemptResult, at: float, reason: AnyText, decision: Decision) -> None:
@@ -169,7 +175,9 @@ def _resized(job: JobRecord, result: AttemptResult, at: float, reason: AnyText, 
 
 
 def _cause_of_end(job: JobRecord) -> str:
-    """For which cause the system has had it end."""
+    """For which cause the system, or who drains its host, has had it end."""
+    if has_code(job.requeue_reason, DRAINED):
+        return restart_cause(job, RestartCause.DRAIN)
     if job.requeue_by != SYSTEM:
         return ""
     if job.gpu_fault:
@@ -273,7 +281,7 @@ class AnotherRun:
 
 def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRun, decision: Decision) -> None:
     """It waits again; one that somebody has stopped until that is resumed, unless he has had it requeued."""
-    stays_stopped = not again.hold and not again.by
+    stays_stopped = not again.hold and (not again.by or has_code(job.requeue_reason, DRAINED))
     stopped_by = _stopped_by(job) if stays_stopped else ""
     result = with_gpu_errors(job, result)
     result, _ = _on_all_hosts(job, result, decision)
@@ -352,7 +360,7 @@ def ending_reason(job: JobRecord) -> str:
         return PREEMPTED
     if job.gpu_fault and job.requeue_by:
         return GPU_FAILED
-    if job.requeue_reason and job.requeue_by:
+    if job.requeue_reason and job.requeue_by == SYSTEM:
         return GPU_IDLE
     if job.requeue_by:
         return "TERM_REQUEUE_OWNER" if job.requeue_by == job.spec.user else "TERM_REQUEUE_ADMIN"

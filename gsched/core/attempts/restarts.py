@@ -106,14 +106,16 @@ def has_reached_run_limit(job: JobRecord, result: AttemptResult) -> bool:
     return death(result) == number and result.run_s >= spec.run_limit_s - (spec.warning_s or 0)
 
 
-def save_by(job: JobRecord, now: float) -> float | None:
-    """Until when the started job may save its state before it is ended; None: it has no time for that."""
+def save_by(job: JobRecord, now: float, grace_s: int | None = None) -> float | None:
+    """Until when the started job may save its state before it is ended; None: it has no time for that. `grace_s`: how
+    long somebody gives it, else its own word counts.
+    """
     spec = job.spec
     if not spec.saves_on_signal or job.started_at is None or job.state not in (JobState.RUN, JobState.SSUSP):
         return None
     if job.save_by is not None and job.save_by > now:  # it was asked for another job, which needs its place no more
         return job.save_by
-    return now + (spec.warning_s or 0)
+    return now + ((spec.warning_s or 0) if grace_s is None else grace_s)
 
 
 def ended_as_asked(job: JobRecord, result: AttemptResult, at: float) -> bool:

@@ -18,7 +18,7 @@ from gsched.base.patterns import expand_job_id
 from gsched.config.configuration import load
 from gsched.config.effective_parameters import effective_parameters
 from gsched.core import authorization
-from gsched.core.command import Command, ControlHosts, Submit
+from gsched.core.command import Command, ControlHosts, DrainHosts, Submit
 from gsched.master.access.refused_accounts import JobAccounts
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.config_switch import switching_to
@@ -170,6 +170,11 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def HostControl(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
+        if request.action == "drain":
+            grace_s = request.grace_s if request.HasField("grace_s") else None
+            drain = DrainHosts(caller.user, caller.is_admin, tuple(request.hosts), request.comment, grace_s)
+            jobs = await self._services.ask(drain)
+            return scheduler_pb2.HostControlReply(jobs=[to_proto(job, model_pb2.DrainedJob) for job in jobs])
         command = ControlHosts(caller.user, caller.is_admin, request.action, tuple(request.hosts), request.comment)
         return scheduler_pb2.HostControlReply(hosts=await self._services.ask(command))
 

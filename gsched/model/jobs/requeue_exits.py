@@ -34,6 +34,8 @@ class RestartCause(StrEnum):
     """It has reached its run limit."""
     IDLE = "idle"
     """GPU_IDLE."""
+    DRAIN = "drain"
+    """An administrator has drained its host (gadmin drain --requeue)."""
 
 
 RESTART_CAUSES = tuple(cause for cause in RestartCause if cause is not RestartCause.SAVED)

@@ -16,6 +16,7 @@ import grpc
 from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, new_token, show_job
 from gsched.model.jobs.job import FINISHED, JobSpec
+from gsched.model.views.drained_job import DrainedJob
 from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.past_query import HistoryQuery
@@ -200,6 +201,13 @@ class Client:
         """`open` or `close` hosts for new jobs; returns the hosts that were named."""
         request = scheduler_pb2.HostControlRequest(action=action, hosts=hosts, comment=comment)
         return list(self._call(self._stub.HostControl, request).hosts)
+
+    def drain_hosts(self, hosts: Sequence[str], comment: str = "", grace_s: int | None = None) -> list[DrainedJob]:
+        """Close hosts, and have their jobs run again elsewhere; `grace_s`: seconds for saving their state, in the place
+        of what each says. Returns what becomes of each job.
+        """
+        request = scheduler_pb2.HostControlRequest(action="drain", hosts=hosts, comment=comment, grace_s=grace_s)
+        return [from_proto(job, DrainedJob) for job in self._call(self._stub.HostControl, request).jobs]
 
     def gpu_control(
         self, action: str, gpus: Sequence[str], comment: str = "", until: float | None = None
