@@ -224,5 +224,8 @@ lock:  ## pin what gsched needs, with hashes, in requirements.lock, and with its
 pictures: $(DEV_STAMP)  ## take the pictures of docs/images anew (four minutes, as root, with chromium)
 	@$(BIN)/python -m tests.support.web_pictures docs/images
 
+lsf-coverage: $(DEV_STAMP)  ## write docs/lsf-coverage.md anew: what becomes of each parameter and option of LSF
+	@$(BIN)/python -m tests.support.lsf_coverage
+
 clean:  ## remove what was built
 	rm -rf $(VENV) .tools .venv-lock $(CLIENTS:%=.venv-%) $(MPIS:%=.venv-%) build dist gsched/wire/v1/*_pb2*

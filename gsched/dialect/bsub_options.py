@@ -120,20 +120,33 @@ _GENERAL = (
     Option("-help", help="this text"),
     Option("V", help="version"),
 )
+_SUMMIT = "it belongs to IBM's CSM and JSM"
+_PENDING_TIME = "LSF too ends no job for it; -t ends a job at a time"
+NOTED = (
+    Option("alloc_flags", "FLAGS", noted=_SUMMIT),
+    Option("cn_cu", "TYPE", noted=_SUMMIT),
+    Option("cn_mem", "SIZE", noted=_SUMMIT),
+    Option("core_isolation", "LEVEL", noted=_SUMMIT),
+    Option("csm", "Y|N", noted=_SUMMIT),
+    Option("jsm", "Y|N|D", noted=_SUMMIT),
+    Option("ln_mem", "SIZE", noted=_SUMMIT),
+    Option("ln_slots", "COUNT", noted=_SUMMIT),
+    Option("smt", "COUNT", noted=_SUMMIT),
+    Option("step_cgroup", "Y|N", noted=_SUMMIT),
+    Option("hl", noted="memory limits always count for the whole job"),
+    Option("ptl", "[HOURS:]MINUTES", noted=_PENDING_TIME),
+    Option("eptl", "[HOURS:]MINUTES", noted=_PENDING_TIME),
+)
+"""Options of bsub that are taken with a warning: a script that has them does the same without."""
 _UNKNOWN = (
-    *unsupported(
-        "alloc_flags", "cn_cu", "cn_mem", "core_isolation", "csm", "jsm", "ln_mem", "ln_slots", "smt", "stage"
-    ),
-    *unsupported("step_cgroup", "ext", "jobaff", "network", "freq", "rcacct", "rnc", "sla", "ul", "hostfile"),
+    *unsupported("stage", "ext", "jobaff", "network", "freq", "rcacct", "rnc", "sla", "ul", "hostfile"),
     *unsupported("notify", because="--notify TARGET,EVENT says what to tell and whom, -B and -N send mail"),
     *unsupported("k", "mig", because="there are no checkpoints"),
     *unsupported("clusters", because="there is one cluster"),
     *unsupported("data", "datachk", "datagrp", because="there is no data manager"),
-    *unsupported("ptl", "eptl", because="pending time is not limited; -t ends a job at a time"),
     *unsupported("Lp", because="there is no licence scheduler"),
     *unsupported("s", because="a run window suspends and resumes; -wa SIGNAL -wt MINUTES warns before the run limit"),
     *unsupported("ar", because="-r and -rn say whether a job is run again"),
-    *unsupported("hl", because="memory limits always count for the whole job"),
 )
 _INTERACTIVE = unsupported(
     *("IS", "ISp", "ISs", "IX", "tty", "XF"),
@@ -177,6 +190,7 @@ BSUB = OptionTable(
         Option("a", "NAMES", "run these esub programs first", '-a "openmpi check(fast)"'),
         Option("pack", "FILE", "submit the jobs of FILE, options and command on a line each; stands alone"),
         *_GENERAL,
+        *NOTED,
         *_UNKNOWN,
         *_INTERACTIVE,
         *unsupported(
@@ -256,6 +270,7 @@ BMOD = OptionTable(
             for name, option in [*((name, each[0]) for name, each in RESETS.items()), *LIMIT_RESETS.items()]
         ),
         *_GENERAL,
+        *(unsupported(each.name, because=each.noted)[0] for each in NOTED),
         *_UNKNOWN,
         *unsupported("-test-only", because="gjobs -l tells when a job that waits is planned to start"),
         *unsupported("-dry-run", because="gjobs -p4 tells what would start a job that waits"),

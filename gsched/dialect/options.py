@@ -4,7 +4,8 @@ Options are words with one dash and names of any length (-n, -Is, -gpu, -noheade
 joined (-n8, -qshort), or behind a blank in the same word ("-n 8", where a caller quoted too much); flags may share a
 word, its last letter may take a value (-aJ name). A word that is exactly an option's name always means that option. A
 joined word that could be read in two ways is refused, never guessed. Ours begin with two dashes (--at TIME,
---at=TIME). Nothing here knows what an option means.
+--at=TIME). Nothing here knows what an option means; of those that several commands refuse
+alike it knows why.
 
 Source: the manual pages of bsub, bjobs and bhosts of LSF 10.1.
 """
@@ -30,18 +31,72 @@ class Option:
     help: str = ""
     example: str = ""
     refused: str = ""
-    """Not empty: LSF has the option, this command does not take it (yet); the text says so."""
+    """Not empty: LSF has the option, this command does not take it; why, or what does the same."""
+    noted: str = ""
+    """Not empty: it is taken and has no effect; the text says why."""
     fixed: frozenset[str] = frozenset()
     """The only values it takes; empty: any."""
 
+    @property
+    def meaning(self) -> str:
+        """What it does, or why it has no effect, for help texts."""
+        return f"no effect: {self.noted}" if self.noted else self.help
 
-UNSUPPORTED = "is not supported yet"
+
+_ONE_CLUSTER = "there is one cluster"
+_NO_SPEED = "times are not scaled by the speed of hosts"
+_NO_LICENCE = "there is no licence scheduler"
+_NO_CLASS = "there are no service classes; limits of lsb.resources keep shares"
+_NO_DATA = "there is no data manager; gsub -f copies files"
+_NO_CONNECTOR = "there is no resource connector"
+_NO_EXCEPTIONS = "jobs are not marked as exceptions; geff and GPU_IDLE tell of those that idle"
+_STEPS = "leave it out: what was asked for at first stays"
+
+FILTERED = "-q, -m, -J, -u, -g and -app choose among jobs"
+ONE_KIND = "a reservation is of slots, GPUs or hosts, for one time, for users or groups"
+
+REASONS: dict[str, str] = {
+    **dict.fromkeys(("cname", "clusters", "clustersn", "fwd", "gl"), _ONE_CLUSTER),
+    **dict.fromkeys(("sla", "slan"), _NO_CLASS),
+    **dict.fromkeys(("Lp", "Lpn"), _NO_LICENCE),
+    **dict.fromkeys(("data", "datachk", "datagrp", "datan", "datagrpn", "stage"), _NO_DATA),
+    **dict.fromkeys(("rc", "rconly", "rcacct", "rcacctn", "rnc"), _NO_CONNECTOR),
+    **dict.fromkeys(("step_cgroupn", "smtn"), "it belongs to IBM's CSM and JSM"),
+    **dict.fromkeys(("ptln", "eptln"), "pending time is not limited; -t ends a job at a time"),
+    **dict.fromkeys(("freq", "freqn"), "frequencies are left to the system"),
+    **dict.fromkeys(("ext", "extn"), "there are no external schedulers"),
+    **dict.fromkeys(("network", "networkn"), "networks of IBM's Parallel Environment are not allocated"),
+    **dict.fromkeys(("aps", "apsn"), "the order is that of queue, fairshare and -sp"),
+    **dict.fromkeys(("k", "kn", "mig", "mign"), "there are no checkpoints; --signal lets a job save its state"),
+    **dict.fromkeys(("hostfile", "hostfilen"), "-m HOST! and -nnodes choose hosts, span[ptile=...] the slots on each"),
+    **dict.fromkeys(("ul", "uln"), "limits of the shell of gsub are not passed on; -C, -D, -F, -S, -T and -v set them"),
+    **dict.fromkeys(("is", "isn", "Zs", "Zsn"), "what was copied at submission stays"),
+    **dict.fromkeys(("env", "envn"), "the environment is that of the submission; gsub --resubmit submits anew"),
+    **dict.fromkeys(("nnodes", "nnodesn"), "-n and -R span[...] change the shape of a job"),
+    **dict.fromkeys(("arn", "sn"), _STEPS),
+    "jobaff": "affinity[...] in -R says how tasks are bound",
+    "hln": "memory limits always count for the whole job",
+    "app_n": "-app and -appn",
+    "Wep": "-We gives an estimate in minutes",
+    "H": "gstop holds a job that waits",
+    "K": "gwait waits for jobs",
+    "N": _NO_SPEED,
+    "x": _NO_EXCEPTIONS,
+    "plan": "gjobs -l shows the planned start of each job that has one",
+    "ss": "there is no session scheduler",
+    "gpfsio": "input and output of file systems are not counted",
+    "noLim": "there is no LIM; a host whose agent is away is shown as unavail",
+    "hms": "times are shown as each table says; gjobs -o has them in seconds",
+}
+"""Option, without its dash -> why it is refused."""
 
 
 def unsupported(*names: str, because: str = "") -> tuple[Option, ...]:
-    """Options that LSF has and that are refused by name; `because` says why, or what to use instead."""
-    text = f"is not supported: {because}" if because else UNSUPPORTED
-    return tuple(Option(name, refused=text) for name in names)
+    """Options that LSF has and that are refused by name; `because` says why, or what to use instead.
+
+    Without it, REASONS must know why.
+    """
+    return tuple(Option(name, refused=because or REASONS[name]) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +215,7 @@ class OptionTable:
                 break
             for option, joined in _reading(self, word):
                 if option.refused:
-                    raise BadRequest(f"option -{option.name} {option.refused}")
+                    raise BadRequest(f"option -{option.name} is not supported: {option.refused}")
                 if option.value and joined is None:
                     given.append((option.name, _checked(option, self._next_value(option, words, position))))
                     position += 1
@@ -184,7 +239,7 @@ class OptionTable:
         lines = [f"{program}: {self.summary}", "", f"Usage: {program} [options] {self.operands}".rstrip(), ""]
         for option, text in zip(taken, shown, strict=True):
             example = f"   e.g. {option.example}" if option.example else ""
-            lines.append(f"  {text:<{size}}  {option.help}{example}".rstrip())
+            lines.append(f"  {text:<{size}}  {option.meaning}{example}".rstrip())
         refused = [f"-{option.name}" for option in self.options if option.refused]
         if refused:
             lines += ["", "Known from LSF, refused by name: " + " ".join(refused)]

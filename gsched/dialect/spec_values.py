@@ -18,10 +18,11 @@ from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest
 from gsched.base.indices import BAD_INDEX, parse_indices
 from gsched.base.units import unit_letter
+from gsched.dialect.bsub_options import NOTED
 from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.notify import ReadNotifyFile, no_notify_file
-from gsched.dialect.options import Parsed, place, told, told_of
+from gsched.dialect.options import Option, Parsed, place, told, told_of
 from gsched.dialect.service_options import read_service, read_service_users
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.jobs.job import JobPlot
@@ -437,7 +438,13 @@ def _warning_signal(text: str, around: ValueContext) -> SpecValues:
     return {"warning_signal": name}
 
 
+def _no_effect(option: Option) -> ValueReader:
+    warning = coded("warning.no_effect", option.name, option.noted)
+    return lambda text, around: {"warnings": (warning,)}
+
+
 READERS: Mapping[str, ValueReader] = {
+    **{option.name: _no_effect(option) for option in NOTED},
     "J": _name,
     "-gpu-idle-ok": _idle_ok,
     "-signal": _save_signal,

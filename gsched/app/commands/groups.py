@@ -78,7 +78,14 @@ _OF_LSADMIN = {
     "showconf": "configuration_words:showconf_of_lim",
 }
 UNSUPPORTED = {
-    **dict.fromkeys(("perfmon", "rc", "diagnose", "security", "hpower", "lsfproxyd", "gpd", "switcheventfile"), ""),
+    "perfmon": "gadmin metrics shows what the master counts and times",
+    "rc": "there is no resource connector",
+    "diagnose": "gadmin explain and gadmin why-not tell why a job waits",
+    "security": "gadmin init-ca and gadmin host-cert make the certificates of a shared cluster",
+    "hpower": "hosts are not switched off to save power",
+    "lsfproxyd": "each user has a share of the master (GSCHED_MAX_REQUESTS_PER_S)",
+    "gpd": "there is one cluster",
+    "switcheventfile": "events are kept in a database",
     **dict.fromkeys(
         ("mbddebug", "mbdtime", "sbddebug", "sbdtime", "schddebug", "schdtime"), "daemons log to LSF_LOGDIR"
     ),

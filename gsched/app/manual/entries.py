@@ -106,7 +106,7 @@ def of_table(name: str, table: OptionTable) -> CommandEntry:
 
 def _of_option(option: Option) -> OptionEntry:
     return OptionEntry(
-        (f"-{option.name}",), option.value, option.help, option.example, option.refused, tuple(sorted(option.fixed))
+        (f"-{option.name}",), option.value, option.meaning, option.example, option.refused, tuple(sorted(option.fixed))
     )
 
 

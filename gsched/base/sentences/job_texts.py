@@ -128,6 +128,7 @@ JOB_TEXTS: dict[str, str] = {
     "warning.not_scaled": "times are not scaled by the speed of hosts; {0} counts on every host",
     "warning.rounded_up": "rounded up to whole minutes: {0}",
     "warning.no_run_limit": "the job has no run limit of its own; the queue's counts",
+    "warning.no_effect": "-{0} has no effect: {1}",
     "warning.option": "-{0} {1}: {2}",
     "warning.notices_not_again": (
         "the notices of job {0} are not taken over, since nobody reads again where they go: --notify asks for them"

@@ -19,7 +19,7 @@ def table(where: str) -> OptionTable:
     return OptionTable(
         summary=f"move a pending job to the {where} of its queue, or to a place counted from there",
         operands="JOB [POSITION]   (administrators move it among all jobs, others among their own)",
-        options=(*GENERAL, *unsupported("u")),
+        options=(*GENERAL, *unsupported("u", because="give the numbers of the jobs")),
         interspersed=True,
         examples=("PROGRAM 1153", "PROGRAM '1160[7]' 2"),
     )

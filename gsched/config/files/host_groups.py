@@ -19,7 +19,9 @@ from gsched.config.names.grouping import MAX_GROUPS, Definition, NameChoice, cho
 from gsched.model.hosts.host import HostConfig
 
 _GROUP = TableSchema(
-    required=("GROUP_NAME", "GROUP_MEMBER"), optional=("CONDENSE", "GROUP_ADMIN"), refused={"GROUP_POINTS": ""}
+    required=("GROUP_NAME", "GROUP_MEMBER"),
+    optional=("CONDENSE", "GROUP_ADMIN"),
+    refused={"GROUP_POINTS": "hosts of a group are chosen by order[...]"},
 )
 _UNIT = TableSchema(required=("NAME", "MEMBER", "TYPE"), optional=("CONDENSE", "ADMIN"))
 

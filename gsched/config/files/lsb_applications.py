@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gsched.config.grammar.findings import Findings
 from gsched.config.grammar.sections import ConfigSection, read_entries
-from gsched.config.grammar.unsupported import REFUSED_APPLICATION
+from gsched.config.grammar.unsupported import AS_HERE_APPLICATION, REFUSED_APPLICATION, WITHOUT_EFFECT_APPLICATION
 from gsched.config.grammar.values import KeyValues, command_line, integer, plain_text, queue_name, yes_or_no
 from gsched.config.parameters.containers import site_container
 from gsched.config.parameters.exit_values import exit_values, success_values
@@ -69,5 +69,5 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         container=settings.take("CONTAINER", site_container, ""),
         source=str(section.at),
     )
-    settings.finish(REFUSED_APPLICATION, {})
+    settings.finish(REFUSED_APPLICATION, WITHOUT_EFFECT_APPLICATION, as_here=AS_HERE_APPLICATION)
     return profile

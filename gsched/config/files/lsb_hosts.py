@@ -14,10 +14,10 @@ import msgspec
 from gsched.base.errors import BadRequest
 from gsched.base.idset import parse_idset
 from gsched.config.files.host_groups import HostNames, read_compute_units, read_host_groups
-from gsched.config.files.lsb_users import UserNames, refuse_filled
+from gsched.config.files.lsb_users import UserNames
 from gsched.config.grammar.findings import Findings, SourcePlace, show
 from gsched.config.grammar.sections import ConfigSection, TableRow
-from gsched.config.grammar.tables import TableSchema, read_cell, read_columns, read_key
+from gsched.config.grammar.tables import TableSchema, read_cell, read_columns, read_key, refuse_filled
 from gsched.config.grammar.values import host_name, integer
 from gsched.config.grammar.windows import parse_windows
 from gsched.config.names.external_groups import GroupProgram
@@ -34,7 +34,10 @@ _Load = Callable[[str], Threshold]
 _DEVICE = re.compile(r"[A-Za-z0-9_.:,@-]{1,200}", re.ASCII)
 _UNLIMITED = -1
 _MAX_SLOTS = 1_000_000
-_REFUSED = dict.fromkeys(("CHKPNT", "MIG", "EXIT_RATE"), "")
+_REFUSED = {
+    **dict.fromkeys(("CHKPNT", "MIG"), "a job saves its state itself: gsub --signal"),
+    "EXIT_RATE": "a host is not closed for jobs that fail there; RETRY keeps a job off it",
+}
 
 
 class _Row(msgspec.Struct, frozen=True):

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from gsched.base.errors import BadRequest
 from gsched.base.units import parse_mib
 from gsched.config.files.host_groups import HostNames
-from gsched.config.files.lsb_users import UserNames, refuse_filled
+from gsched.config.files.lsb_users import UserNames
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.grammar.sections import ConfigSection, KeyValue, is_table, read_entries, read_table
-from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key
+from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key, refuse_filled
 from gsched.config.grammar.unsupported import REFUSED_LIMIT
 from gsched.config.grammar.values import KeyValues, integer, plain_text, real
 from gsched.config.grammar.windows import amounts, parse_span

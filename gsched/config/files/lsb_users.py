@@ -12,21 +12,22 @@ import msgspec
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
-from gsched.config.grammar.sections import ConfigSection, TableRow, is_table, read_table
-from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key
+from gsched.config.grammar.sections import ConfigSection, TableRow
+from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key, refuse_filled
 from gsched.config.grammar.values import integer, real, user_name
 from gsched.config.names.external_groups import EXTERNAL, OF_USERS, GroupProgram, is_stand_in, listed
 from gsched.config.names.grouping import EVERYBODY, MAX_GROUPS, Definition, NameChoice, choose, resolve, without_rights
 from gsched.config.parameters.shares import REMAINDERS, read_shares
 from gsched.model.queues.user import Share, UserGroup, UserLimits
 
+_PRIORITY = {"PRIORITY": "the order is that of queue, fairshare and -sp"}
 _USER = TableSchema(
     required=("USER_NAME",),
     optional=("MAX_JOBS", "JL/P", "MAX_PEND_JOBS", "MAX_PEND_SLOTS"),
-    refused={"PRIORITY": ""},
+    refused=_PRIORITY,
 )
 _GROUP = TableSchema(
-    required=("GROUP_NAME", "GROUP_MEMBER"), optional=("USER_SHARES", "GROUP_ADMIN"), refused={"PRIORITY": ""}
+    required=("GROUP_NAME", "GROUP_MEMBER"), optional=("USER_SHARES", "GROUP_ADMIN"), refused=_PRIORITY
 )
 _COUNT = integer(0, 2**31 - 2)
 
@@ -94,15 +95,6 @@ def read_users(sections: Sequence[ConfigSection], findings: Findings, egroup: Gr
     for section in limiting:
         _read_limits(section, users, findings)
     return users
-
-
-def refuse_filled(section: ConfigSection, findings: Findings) -> None:
-    """A section that is known but not supported: an empty one, or one with only a keyword line, says nothing."""
-    filled = section.body[1:] if is_table(section) else section.body
-    if filled:
-        findings.error(filled[0].at, f"section {section.name} is not supported yet; it must be empty")
-    else:
-        read_table(section, findings)
 
 
 def _read_limits(section: ConfigSection, users: Users, findings: Findings) -> None:

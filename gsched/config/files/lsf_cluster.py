@@ -13,7 +13,7 @@ from gsched.config.files.lsf_shared import SharedFile
 from gsched.config.files.resource_map import read_resource_map
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.grammar.sections import ConfigSection, TableRow, read_entries
-from gsched.config.grammar.tables import THRESHOLDS, TableSchema, cell, read_cell, read_columns, read_key
+from gsched.config.grammar.tables import THRESHOLDS, TableSchema, cell, read_cell, read_columns, read_key, refuse_filled
 from gsched.config.grammar.unsupported import REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER
 from gsched.config.grammar.values import KeyValues, host_name, integer, number, plain_text, seconds, user_name
 from gsched.config.parameters.elim_settings import Elims, read_elims
@@ -64,6 +64,8 @@ def read_cluster(path: str, sections: Sequence[ConfigSection], shared: SharedFil
                 _read_hosts(section, cluster, shared, findings)
             case "resourcemap":
                 maps.append(section)
+            case "remoteclusters":
+                refuse_filled(section, findings)
             case _:
                 known = "it holds Parameters, ClusterAdmins, Host and ResourceMap"
                 findings.error(section.at, f"unknown section {section.name} in lsf.cluster; {known}")

@@ -12,7 +12,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.config.grammar.findings import Findings, show, suggestion
-from gsched.config.grammar.sections import Cell, ConfigSection, ConfigTable, TableRow, read_table
+from gsched.config.grammar.sections import Cell, ConfigSection, ConfigTable, TableRow, is_table, read_table
 
 T = TypeVar("T")
 
@@ -81,6 +81,15 @@ def read_key(row: TableRow, column: str, read: Callable[[str], str], findings: F
     except GschedError as error:
         findings.error(row.at, f"{column}: {error.text}")
         return None
+
+
+def refuse_filled(section: ConfigSection, findings: Findings) -> None:
+    """A section that is known but not supported: an empty one, or one with only a keyword line, says nothing."""
+    filled = section.body[1:] if is_table(section) else section.body
+    if filled:
+        findings.error(filled[0].at, f"section {section.name} is not supported yet; it must be empty")
+    else:
+        read_table(section, findings)
 
 
 def _check_keywords(section: ConfigSection, table: ConfigTable, schema: TableSchema, findings: Findings) -> None:

@@ -2,19 +2,24 @@
 
 `REFUSED_*`: what they ask for would not happen, so the configuration is refused. `WITHOUT_EFFECT_*`: ignoring them
 harms nobody, and a note says that they do nothing. A name that becomes supported must leave these tables.
-Where the names come from, gsched.config.grammar.lsf_names says.
+Where the names come from, gsched.config.grammar.lsf_names says; what belongs to a part of LSF that is not there is
+explained in gsched.config.grammar.lsf_topics, and what is said here of single names comes before it.
 """
 
 from __future__ import annotations
 
-from gsched.config.grammar import lsf_names
+from gsched.config.grammar import lsf_names, lsf_topics
 
 
 def _names(text: str, reason: str = "") -> dict[str, str]:
     return dict.fromkeys(text.split(), reason)
 
 
-REFUSED_CONF: dict[str, str] = _names(" ".join(lsf_names.CONF)) | {
+def _of_lsf(names: frozenset[str]) -> dict[str, str]:
+    return dict.fromkeys(names, "") | lsf_topics.refused(names)
+
+
+REFUSED_CONF: dict[str, str] = _of_lsf(lsf_names.CONF) | {
     "LSF_ROOT_REX": "LSF_ROOT_USER=Y lets root submit jobs",
     "LSF_STRICT_RESREQ": "requirements are always read strictly",
     "LSF_GPU_AUTOCONFIG": "agents always look for GPUs by themselves",
@@ -25,12 +30,16 @@ REFUSED_CONF: dict[str, str] = _names(" ".join(lsf_names.CONF)) | {
     "LSF_DYNAMIC_HOST_TIMEOUT": "hosts are listed in the Host section of lsf.cluster",
 }
 
-_NO_EGO, _NO_RES = "there is no EGO", "there is no RES"
+_NO_EGO, _NO_RES, _OWN = "there is no EGO", "there is no RES", "gsched is installed and started in its own way"
 _METRICS = "gadmin metrics shows what the master counts and times"
 
 WITHOUT_EFFECT_CONF: dict[str, str] = (
-    _names("LSF_LIBDIR LSF_MANDIR LSF_INCLUDEDIR LSF_MISC LSF_VERSION LSF_TOP LSF_INDEP LSF_MACHDEP XLSF_APPDIR")
-    | _names("XLSF_UIDDIR LSF_DEFAULT_INSTALL LSF_LINK_PATH LSF_QUIET_INST LSF_GET_CONF LSF_LIVE_CONFDIR LSB_MODE")
+    lsf_topics.noted(lsf_names.CONF)
+    | _names(
+        "LSF_LIBDIR LSF_MANDIR LSF_INCLUDEDIR LSF_MISC LSF_VERSION LSF_TOP LSF_INDEP LSF_MACHDEP XLSF_APPDIR", _OWN
+    )
+    | _names("XLSF_UIDDIR LSF_DEFAULT_INSTALL LSF_LINK_PATH LSF_QUIET_INST LSF_GET_CONF LSF_LIVE_CONFDIR", _OWN)
+    | _names("LSB_MODE LSF_LOGFILE_OWNER LSF_LIM_API_NTRIES", _OWN)
     | _names("EGO_WORKDIR LSF_EGO_ENVDIR EGO_LOCAL_CONFDIR EGO_LIM_PORT EGO_RSH EGO_DYNAMIC_HOST_WAIT_TIME", _NO_EGO)
     | _names("LSF_LOG_MASK LSB_CMD_LOG_MASK LSF_CMD_LOG_MASK", "what is worth knowing is logged, and nothing else")
     | _names("LSF_LOG_MASK_LIM LSF_LOG_MASK_RES LSB_LOG_MASK_MBD LSB_LOG_MASK_SBD LSB_LOG_MASK_SCH", "as LSF_LOG_MASK")
@@ -44,7 +53,6 @@ WITHOUT_EFFECT_CONF: dict[str, str] = (
     | _names("LSF_PERF_METRICS_SAMPLE_PERIOD LSB_PERF_METRICS_SAMPLE_PERIOD", _METRICS)
     | _names("LSF_HOST_CACHE_PTTL LSF_HOST_CACHE_NTTL LSF_HOST_CACHE_DISABLE", "names of hosts are kept by the system")
     | _names("LSF_CALL_LIM_WITH_TCP LSF_ANNOUNCE_MASTER_TCP_WAITTIME", "there is no LIM; all goes over TCP")
-    | _names("LSF_LOGFILE_OWNER LSF_LIM_API_NTRIES LSF_NIOS_JOBSTATUS_INTERVAL")
     | _names(
         "LSB_API_CONNTIMEOUT LSB_API_RECVTIMEOUT LSF_API_CONNTIMEOUT LSF_API_RECVTIMEOUT", "use GSCHED_COMMAND_WAIT"
     )
@@ -88,6 +96,7 @@ AS_HERE_CONF: dict[str, tuple[frozenset[str], str]] = {
     "LSB_SUBK_SHOW_EXEC_HOST": (_ON, "that is so"),
     "LSB_SUB_COMMANDNAME": (_ON, "an esub always gets LSB_SUB_COMMAND_LINE and LSB_SUB_COMMANDNAME"),
     "LSB_MEMLIMIT_ENFORCE": (_ON, "a job over its memory limit is always ended"),
+    "LSF_ENV_OVERRIDE": (_ON, "what the environment sets always comes before lsf.conf"),
     "LSB_JOB_MEMLIMIT": (_ON, "the memory limit is always that of the whole job"),
     "LSB_JOB_CPULIMIT": (_ON, "the CPU limit is always that of the whole job"),
     "LSB_ENABLE_HPC_ALLOCATION": (_ON, "tasks and slots are always shown apart"),
@@ -101,7 +110,7 @@ refused."""
 
 _NO_FAILOVER = "there is no fail-over of the master"
 
-REFUSED_CLUSTER: dict[str, str] = _names(" ".join(lsf_names.CLUSTER)) | {
+REFUSED_CLUSTER: dict[str, str] = _of_lsf(lsf_names.CLUSTER) | {
     "ELIMARGS": "elims are started without arguments",
     "HOST_INACTIVITY_LIMIT": "GSCHED_HOST_LOST in lsf.conf says after how many seconds a host is lost",
     "MASTER_INACTIVITY_LIMIT": _NO_FAILOVER,
@@ -110,20 +119,21 @@ REFUSED_CLUSTER: dict[str, str] = _names(" ".join(lsf_names.CLUSTER)) | {
     "LSF_HOST_ADDR_RANGE": "hosts are listed in the Host section",
 }
 
-WITHOUT_EFFECT_CLUSTER: dict[str, str] = {
+WITHOUT_EFFECT_CLUSTER: dict[str, str] = lsf_topics.noted(lsf_names.CLUSTER) | {
     "ELIM_POLL_INTERVAL": "what an elim writes is read as it comes",
     "ADJUST_DURATION": "what jobs hold is counted exactly",
     "PRODUCTS": "no licence is needed",
 }
 
-REFUSED_PARAMS: dict[str, str] = _names(" ".join(lsf_names.PARAMS)) | {
+REFUSED_PARAMS: dict[str, str] = _of_lsf(lsf_names.PARAMS) | {
     "ABS_RUNLIMIT": "run limits are never scaled by the speed of hosts",
+    "MAX_JOB_REQUEUE": "it is a parameter of queues and application profiles",
     "NEW_JOB_SCHED_DELAY": "it is a parameter of queues",
     "SECURE_JOB_INFO_LEVEL": "what gjobs shows is shown to everybody",
     "SECURE_INFODIR_USER_ACCESS": "nobody reads the master's files; ghist and gacct show everybody's jobs",
 }
 
-WITHOUT_EFFECT_PARAMS: dict[str, str] = {
+WITHOUT_EFFECT_PARAMS: dict[str, str] = lsf_topics.noted(lsf_names.PARAMS) | {
     "JOB_SCHEDULING_INTERVAL": "a scheduling cycle starts when something happened",
     "MAX_JOB_NUM": "events are kept in a database, not in files that are switched",
     "PEND_REASON_UPDATE_INTERVAL": "pending reasons are always up to date",
@@ -161,13 +171,26 @@ AS_HERE_PARAMS: dict[str, tuple[frozenset[str], str]] = {
     "PARALLEL_SCHED_BY_SLOT": (_ON, "MXJ in lsb.hosts says how many slots a host has"),
 }
 
-REFUSED_QUEUE: dict[str, str] = _names(" ".join(lsf_names.QUEUE)) | {
-    "MAX_JOB_PREEMPT": "it is set for the whole cluster in lsb.params"
+REFUSED_QUEUE: dict[str, str] = _of_lsf(lsf_names.QUEUE)
+
+WITHOUT_EFFECT_QUEUE: dict[str, str] = lsf_topics.noted(lsf_names.QUEUE)
+
+WITHOUT_EFFECT_APPLICATION: dict[str, str] = lsf_topics.noted(lsf_names.APPLICATION)
+
+REFUSED_APPLICATION: dict[str, str] = _of_lsf(lsf_names.APPLICATION) | {
+    "ABS_RUNLIMIT": "run limits are never scaled by the speed of hosts"
 }
 
-REFUSED_APPLICATION: dict[str, str] = _names(" ".join(lsf_names.APPLICATION))
+AS_HERE_APPLICATION: dict[str, tuple[frozenset[str], str]] = {
+    "ABS_RUNLIMIT": AS_HERE_PARAMS["ABS_RUNLIMIT"],
+    "JOB_INCLUDE_POSTPROC": _POSTPROC,
+}
 
-REFUSED_LIMIT: dict[str, str] = _names("LIC_PROJECTS PER_LIC_PROJECT INELIGIBLE SLOTS_PER_HOST") | {
+REFUSED_LIMIT: dict[str, str] = {
+    "LIC_PROJECTS": "there is no licence scheduler",
+    "PER_LIC_PROJECT": "there is no licence scheduler",
+    "INELIGIBLE": "a job that a limit holds back is looked at in each cycle, with all that are alike",
+    "SLOTS_PER_HOST": "use SLOTS with PER_HOST",
     "JOBS_PER_SCHED_CYCLE": "a cycle looks at jobs that are alike once, however many there are",
     "ELIGIBLE_PEND_JOBS": "a cycle looks at jobs that are alike once, however many there are",
     "LICENSE": "use RESOURCE = [NAME, AMOUNT]",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gsched.dialect.bsub import ParsedSubmission, read_bsub_script
+from gsched.dialect.bsub_options import NOTED
 from gsched.dialect.directives import directives
 from gsched.dialect.options import Parsed
 from gsched.dialect.options import place as line_place
@@ -43,6 +44,7 @@ _LSF_ALONE = {
     "-dry-run": "it says nothing of the job itself",
     "-json": "it says nothing of the job itself",
     "-plot": "curves are those of gsub",
+    **{option.name: option.noted for option in NOTED},
 }
 """Options of bsub that no other dialect has -> why."""
 _MORE_SLURM = {

@@ -56,7 +56,7 @@ def test_every_option_of_every_table_is_in_its_page() -> None:
         for option in table_of(name).options:
             assert f"-{option.name}" in terms, (name, option.name)
             if not option.refused and option.name not in ("h", "-help"):
-                assert option.help.replace("`", "")[1:] in text, (name, option.name)
+                assert option.meaning and option.meaning.replace("`", "")[1:] in text, (name, option.name)
 
 
 def test_every_word_of_gadmin_is_in_its_page_with_its_options() -> None:

@@ -104,7 +104,11 @@ def test_a_group_narrows_down_and_elements_are_found_by_name(master: FakeMaster,
         (["gbot", "1[1-2]"], "gbot: name one job\n"),
         (["grun", "1"], "grun: -m HOST says where the job is to run\n"),
         (["grun", "-m", "a", "1", "2"], "grun: name one job\n"),
-        (["grun", "-b", "1"], "grun: option -b is not supported yet (-h lists the options)\n"),
+        (
+            ["grun", "-b", "1"],
+            "grun: option -b is not supported: -m names the hosts, and all else is as for any job "
+            "(-h lists the options)\n",
+        ),
         (["gswitch"], "gswitch: Queue name must be specified (-h shows how)\n"),
         (["gswitch", "night"], "gswitch: name a job, or 0 for all of yours (-h lists the options)\n"),
         (["gbgadd"], "gbgadd: name a job group, as in /night (-h shows how)\n"),

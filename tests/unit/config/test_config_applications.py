@@ -41,8 +41,9 @@ def test_a_profile_says_what_jobs_have_in_common():
             "lsb.applications:1: the application profile has no NAME",
         ),
         (
-            "Begin Application\nNAME = a\nCHUNK_JOB_SIZE = 4\nEnd Application\n",
-            "lsb.applications:3: CHUNK_JOB_SIZE is not supported yet",
+            "Begin Application\nNAME = a\nJOB_SIZE_LIST = 4\nEnd Application\n",
+            "lsb.applications:3: JOB_SIZE_LIST is not supported yet: a job with -gpu num=LEAST..MOST grows and "
+            "shrinks; slots stay as they are",
         ),
         (
             "Begin Application\nNAME = a\nEnd Application\nBegin Application\nNAME = a\nEnd Application\n",

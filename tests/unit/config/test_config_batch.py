@@ -179,7 +179,7 @@ def test_what_a_job_sees_that_asked_for_no_gpu(word, mode):
         ("GPU_HEALTH_INTERVAL = -1", "GPU_HEALTH_INTERVAL: '-1' is not a number from 0 to 8760"),
         ("GPU_MAX_TEMPERATURE = 90C", "GPU_MAX_TEMPERATURE: '90C' is not a whole number from 1 to 200"),
         ("GPU_UNREQUESTED = auto=2", "GPU_UNREQUESTED: 'auto=2' is none of hide, allow and auto=1"),
-        ("SUB_TRY_INTERVAL = 5", "SUB_TRY_INTERVAL is not supported yet"),
+        ("MAX_JOB_ATTA_SIZE = 5", "MAX_JOB_ATTA_SIZE is not supported yet"),
         ("CLEANPERIOD = 5", "unknown parameter CLEANPERIOD in lsb.params; did you mean CLEAN_PERIOD?"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from config_texts import BASE, Checked, check, with_lines
 
 from gsched.config.configuration import check_texts
-from gsched.config.grammar import lsf_names
+from gsched.config.grammar import lsf_names, lsf_topics, unsupported
 
 FOLDER = Path(__file__).parent / "lsf101"
 
@@ -82,8 +83,27 @@ def test_what_is_so_anyway_or_harms_nobody_is_a_note(name: str, line: str) -> No
 
 def test_names_that_came_with_a_fix_pack_are_known() -> None:
     text = "Begin Parameters\nALLOCATION_PLANNER = Y\nPROXYD_POLICIES = QUERY[max=9]\nEnd Parameters\n"
-    first, second = check({"lsb.params": text}).errors
-    assert "ALLOCATION_PLANNER is not supported yet" in first and "PROXYD_POLICIES is not supported yet" in second
+    checked = check({"lsb.params": text})
+    (error,) = checked.errors
+    assert "ALLOCATION_PLANNER is not supported yet: RESERVATION says how starts are planned" in error
+    assert any("PROXYD_POLICIES has no effect: each user has a share" in note for note in checked.notes)
+
+
+def test_each_name_that_means_nothing_has_its_reason_and_each_reason_its_name() -> None:
+    tables = [
+        (lsf_names.CONF, unsupported.REFUSED_CONF | unsupported.WITHOUT_EFFECT_CONF),
+        (lsf_names.CLUSTER, unsupported.REFUSED_CLUSTER | unsupported.WITHOUT_EFFECT_CLUSTER),
+        (lsf_names.PARAMS, unsupported.REFUSED_PARAMS | unsupported.WITHOUT_EFFECT_PARAMS),
+        (lsf_names.QUEUE, unsupported.REFUSED_QUEUE | unsupported.WITHOUT_EFFECT_QUEUE),
+        (lsf_names.APPLICATION, unsupported.REFUSED_APPLICATION | unsupported.WITHOUT_EFFECT_APPLICATION),
+    ]
+    known = set().union(*(names for names, _ in tables))
+    for names, reasons in tables:
+        assert [name for name in sorted(names) if not reasons[name]] == []
+    words = [word for words in (*lsf_topics.NOTED, *lsf_topics.REFUSED) for word in words.split()]
+    assert len(words) == len(set(words))
+    idle = [word for word in words if not any(fnmatch.fnmatchcase(name, word) for name in known)]
+    assert idle == []
 
 
 def sections() -> list[tuple[str, str]]:
@@ -117,6 +137,22 @@ def test_every_parameter_of_lsf_is_known(name: str, text: str) -> None:
     assert [each for each in told if "unknown parameter" in each] == []
     words = " not supported yet", " has no effect"
     assert len([each for each in told if any(word in each for word in words)]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("lsf.conf", 'LSF_LOCAL_RESOURCES="[resource linux]"'),
+        ("lsb.applications", "RTASK_GONE_ACTION = KILLJOB_TASKEXIT"),
+        ("lsb.applications", "DJOB_COMMFAIL_ACTION = KILL_TASKS"),
+    ],
+)
+def test_what_asks_for_something_that_would_not_happen_is_an_error(name: str, line: str) -> None:
+    text = f"Begin Application\nNAME = a\n{line}\nEnd Application\n"
+    if name == "lsf.conf":
+        text = f"{BASE[name]}{line}\n"
+    (error,) = check({name: text}).errors
+    assert f"{line.split('=')[0].strip()} is not supported yet: " in error
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,12 @@ def test_half_a_warning_is_noted() -> None:
     assert any("JOB_WARNING_ACTION has no effect: JOB_WARNING_ACTION and JOB_ACTION" in each for each in notes)
 
 
+def test_post_execution_commands_always_belong_to_the_job() -> None:
+    text = "Begin Application\nNAME = a\nJOB_INCLUDE_POSTPROC = N\nEnd Application\n"
+    (error,) = check({"lsb.applications": text}).errors
+    assert "JOB_INCLUDE_POSTPROC is not supported yet: a post-execution command is part of the job" in error
+
+
 @pytest.mark.parametrize(
     ("text", "limits"),
     [

@@ -63,8 +63,11 @@ def test_jobs_are_kept_as_typed() -> None:
         (["-J", "a[1-3]", "12"], "-J 'a[1-3]': the indices of an array cannot be changed; -J '%5' changes its limit"),
         (["-Z", " ", "12"], "No command is specified"),
         (["-n", "4,2", "12"], "-n: '4,2': the most slots are fewer than the least"),
-        (["-env", "all", "12"], "option -env is not supported yet"),
-        (["-K", "12"], "option -K is not supported yet"),
+        (
+            ["-env", "all", "12"],
+            "option -env is not supported: the environment is that of the submission; gsub --resubmit submits anew",
+        ),
+        (["-K", "12"], "option -K is not supported: gwait waits for jobs"),
         (["-b", "9:00", "-t", "2001:1:1:0:00", "12"], "Bad time specification: -t '2001:1:1:0:00' is over already"),
         (["-zap", "12"], "unknown option -zap; did you mean -app?"),
     ],

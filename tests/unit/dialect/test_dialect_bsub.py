@@ -161,7 +161,7 @@ def test_help_and_version_need_no_command() -> None:
         (("-Ip", "-J", "a[1-3]", "x"), "a job array cannot be interactive"),
         (("-I", "-oo", "f", "x"), "options -I and -oo exclude each other: what an interactive job prints is shown"),
         (("-k", "a", "x"), "option -k is not supported: there are no checkpoints"),
-        (("-alloc_flags", "a", "x"), "option -alloc_flags is not supported yet"),
+        (("-ext", "a", "x"), "option -ext is not supported: there are no external schedulers"),
         (("-wa", "URG", "x"), "option -wa needs -wt beside it"),
         (("-wt", "5", "x"), "option -wt needs -wa beside it"),
         (
@@ -190,7 +190,11 @@ def test_refused_command_lines(words: tuple[str, ...], reason: str) -> None:
     [
         (b"#!/bin/sh\n# nothing\n#BSUB -n 1\n", "No command is specified"),
         (b'ls\n#BSUB -J "open\n', "line 2 of the script: the quote \" in '-J \"open' is not closed"),
-        (b"#BSUB -sla 1\nls\n", "line 1 of the script: option -sla is not supported yet"),
+        (
+            b"#BSUB -sla 1\nls\n",
+            "line 1 of the script: option -sla is not supported: there are no service classes; limits of "
+            "lsb.resources keep shares",
+        ),
         (b"#BSUB -n 2 prog\nls\n", "line 1 of the script: 'prog' cannot stand in a #BSUB line"),
         (b"#BSUB -h\nls\n", "line 1 of the script: '-h' cannot stand in a #BSUB line"),
         (b"#BSUB -J \xff\nls\n", "line 1 of the script: the #BSUB line is not UTF-8"),

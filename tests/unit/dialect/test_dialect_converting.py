@@ -494,7 +494,7 @@ def option_scripts() -> Iterator[tuple[str, str]]:
     """(option, script with it): all that a script of bsub, sbatch or qsub may have."""
     for option in BSUB.options:
         if not option.refused and option.name not in NOT_OF_SCRIPTS:
-            for value in LSF_VALUES.get(option.name, [""]):
+            for value in LSF_VALUES.get(option.name, ["1" if option.noted and option.value else ""]):
                 yield f"-{option.name}", lsf_script({option.name: value} | WITH.get(option.name, {}))
     for name, values in SLURM_ALL.items():
         yield from ((f"--{name}", slurm_script({name: value} | WITH.get(name, {}))) for value in values)

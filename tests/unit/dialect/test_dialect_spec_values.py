@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.base.indices import parse_indices
-from gsched.dialect.bsub_options import BSUB
-from gsched.dialect.options import Parsed
+from gsched.dialect.bsub_options import BSUB, NOTED
+from gsched.dialect.options import Option, Parsed
 from gsched.dialect.spec_values import READERS, ValueContext, spec_values
 from gsched.dialect.times import parse_time
 
@@ -243,3 +244,11 @@ def test_options_of_arrays_and_ranges_may_stand_in_a_script() -> None:
     assert (asked.spec.indices, asked.spec.array_limit, asked.spec.slots, asked.spec.max_slots) == ("1-4", 2, 2, 4)
     assert asked.spec.limits == {"MEMLIMIT": 2048.0, "CPULIMIT": 3600.0}
     assert asked.spec.rerunnable is True
+
+
+@pytest.mark.parametrize("option", NOTED, ids=lambda option: option.name)
+def test_an_option_without_effect_is_taken_with_a_warning(option: Option) -> None:
+    found = values(*([f"-{option.name}", "1"] if option.value else [f"-{option.name}"]), "true")
+    (warning,) = found["warnings"]
+    assert sentence(warning) == f"-{option.name} has no effect: {option.noted}"
+    assert list(found) == ["warnings"]

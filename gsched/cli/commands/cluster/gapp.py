@@ -7,7 +7,7 @@ from gsched.cli.render.cluster.applications import render_applications, render_a
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, read_options
 from gsched.cli.session.session import connected
-from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.dialect.options import Option, OptionTable
 
 TABLE = OptionTable(
     summary="show the application profiles",
@@ -16,7 +16,7 @@ TABLE = OptionTable(
         Option("l", help="limits and other parameters of each"),
         Option("w", help="cut no names"),
         *GENERAL,
-        *unsupported("alloc"),
+        Option("alloc", help="count slots, which is always so"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l training"),

@@ -12,7 +12,11 @@ from gsched.dialect.options import Option, OptionTable, unsupported
 TABLE = OptionTable(
     summary="show the cluster, its master and how many hosts it has",
     operands="[CLUSTER ...]",
-    options=(Option("w", help="cut nothing"), *GENERAL, *unsupported("l")),
+    options=(
+        Option("w", help="cut nothing"),
+        *GENERAL,
+        *unsupported("l", because="gid and gparams -a tell of the cluster"),
+    ),
     examples=("PROGRAM", "PROGRAM -w"),
 )
 

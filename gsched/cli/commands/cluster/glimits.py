@@ -24,7 +24,8 @@ TABLE = OptionTable(
         Option("c", help="the limits as they are configured in lsb.resources; only -n goes with it"),
         Option("w", help="cut nothing, which is so in any case"),
         *GENERAL,
-        *unsupported("fwd", "gl", "Lp", "o"),
+        *unsupported("cname", "fwd", "gl", "Lp"),
+        *unsupported("o", because="its columns are fixed; -w cuts nothing"),
     ),
     examples=("PROGRAM", "PROGRAM -u ann", "PROGRAM -c"),
 )

@@ -9,7 +9,7 @@ from gsched.cli.render.text.output_formats import Format
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, read_options
 from gsched.cli.session.watch import WATCH, shown
-from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.dialect.options import Option, OptionTable, Parsed
 from gsched.model.views.view import QueueView
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.past_calls import PastLook
@@ -28,7 +28,7 @@ TABLE = OptionTable(
         *GENERAL,
         Option("u", "USER", "only queues that take jobs of this user", "-u ann"),
         Option("m", "HOST", "only queues whose jobs may run on this host or group", "-m gpu01"),
-        *unsupported("alloc"),
+        Option("alloc", help="count slots, which is always so"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l normal", "PROGRAM -r fair"),

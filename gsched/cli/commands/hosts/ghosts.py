@@ -40,6 +40,7 @@ TABLE = OptionTable(
     summary="show the hosts, their slots and what is left of their resources",
     operands="[HOST ...]",
     options=(
+        Option("alloc", help="count slots, which is always so"),
         Option("w", help="cut nothing, and say why a host is closed"),
         Option("l", help="load, resources left and reserved, and what is worth knowing of each host"),
         Option("aff", help="NUMA nodes, sockets, cores and threads, a * before what a job with affinity[] holds"),
@@ -55,7 +56,11 @@ TABLE = OptionTable(
         AT,
         WATCH,
         *GENERAL,
-        *unsupported("e", "x", "alloc", "rc", "cname", "noLim"),
+        *unsupported("rc", "rconly", "cname", "noLim"),
+        *unsupported(
+            "attr", because="hosts have no attributes of users; a Boolean resource in lsf.shared does the same"
+        ),
+        *unsupported("e", "x", because="hosts are not closed for jobs that fail there"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l gpu01"),

@@ -8,7 +8,7 @@ from gsched.base.errors import BadRequest
 from gsched.cli.answers.job_actions import carry_out
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
-from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.dialect.options import FILTERED, Option, OptionTable, unsupported
 from gsched.model.jobs.job_signal import SignalEffect, effect_of
 from gsched.wire.messages.control_action import ControlAction
 
@@ -27,7 +27,8 @@ TABLE = OptionTable(
         GROUP,
         APPLICATION,
         *GENERAL,
-        *unsupported("a", "cname", "sla"),
+        *unsupported("cname", "sla"),
+        *unsupported("a", because=FILTERED),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),

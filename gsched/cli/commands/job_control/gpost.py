@@ -22,7 +22,7 @@ TABLE = OptionTable(
         Option(
             "a", "FILE", "a file that goes with it, for gread -a; all of a job's hold 16 MiB at most", "-a loss.png"
         ),
-        *unsupported("N"),
+        *unsupported("N", because="gsub --notify tells of jobs"),
     ),
     interspersed=True,
     examples=("PROGRAM -i 1 -d 'epoch 12 of 90' 1153",),

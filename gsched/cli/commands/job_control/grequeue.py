@@ -26,7 +26,7 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("p"),
+        *unsupported("p", because="-d, -e and -r choose jobs by their state"),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM -e '1160[2,5]'", "PROGRAM -H -u all -q night 0"),

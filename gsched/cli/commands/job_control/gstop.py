@@ -5,13 +5,20 @@ from __future__ import annotations
 from gsched.cli.answers.job_actions import carry_out
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, read_options
-from gsched.dialect.options import OptionTable, unsupported
+from gsched.dialect.options import FILTERED, OptionTable, unsupported
 from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="suspend jobs; a pending one is not started until it is resumed",
     operands="JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
-    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, *unsupported("a", "C", "sla", "d")),
+    options=(
+        *FILTERS,
+        GROUP,
+        APPLICATION,
+        *GENERAL,
+        *unsupported("sla"),
+        *unsupported("a", "C", "d", because=FILTERED),
+    ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -q normal 0"),
 )

@@ -9,14 +9,14 @@ from gsched.cli.answers.job_actions import Said, do_to_jobs
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.session.session import Session
-from gsched.dialect.options import OptionTable, unsupported
+from gsched.dialect.options import FILTERED, OptionTable, unsupported
 from gsched.model.jobs.job import JobSpec
 from gsched.model.views.view import Control, JobFilter
 
 TABLE = OptionTable(
     summary="move jobs to another queue; a started one goes on running and is counted there",
     operands="QUEUE JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
-    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, *unsupported("a", "sla")),
+    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, *unsupported("sla"), *unsupported("a", because=FILTERED)),
     interspersed=True,
     examples=("PROGRAM night 1153", "PROGRAM night '1160[1-5]'", "PROGRAM -q short night 0"),
 )

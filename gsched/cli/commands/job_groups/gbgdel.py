@@ -16,7 +16,7 @@ TABLE = OptionTable(
         Option("c", help="of the named groups and those below them the ones that are empty, whoever owns them"),
         Option("u", "USER", "with 0: the empty groups of this user; all: of everybody", "-u ann"),
         *GENERAL,
-        *unsupported("d"),
+        *unsupported("d", because="gbgdel -c and gbgdel 0 delete what is empty"),
     ),
     interspersed=True,
     examples=("PROGRAM /night/ann", "PROGRAM -c /night", "PROGRAM 0"),

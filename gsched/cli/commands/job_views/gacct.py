@@ -51,7 +51,11 @@ TABLE = OptionTable(
         Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
         *GENERAL,
-        *unsupported("aff", "cname", "E", "f", "J", "Lp", "N", "rcacct", "rusage", "sla", "x"),
+        *unsupported("cname", "Lp", "N", "rcacct", "sla", "x"),
+        *unsupported("f", because="gacct reads a database, not a file of LSF"),
+        *unsupported(
+            "aff", "E", "J", "Jd", "rusage", because="gacct -l shows all of each job, -app, -P, -q and -u choose"
+        ),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l 1153", "PROGRAM -u all -C .-30,"),

@@ -25,7 +25,7 @@ TABLE = OptionTable(
         Option("w", help="do not cut names"),
         Option("noheader", help="no heading"),
         *GENERAL,
-        *unsupported("l", "p"),
+        *unsupported("l", "p", because="-r follows dependencies, gjobs -p says what a job waits for"),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM -c -r 2 1153"),

@@ -22,7 +22,7 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("a"),
+        *unsupported("a", because="the output of a job that ended is in its file"),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM -f '1160[3]'"),

@@ -29,7 +29,7 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("N"),
+        *unsupported("N", because="messages are read one by one, with -i"),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM -i 1 1153"),

@@ -9,7 +9,7 @@ from gsched.cli.options.reservation_options import WHAT, read_reservation
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
-from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.dialect.options import ONE_KIND, Option, OptionTable, unsupported
 
 TABLE = OptionTable(
     summary="reserve slots and GPUs for users, from one time to another (administrators only)",
@@ -18,7 +18,8 @@ TABLE = OptionTable(
         *WHAT,
         Option("N", "NAME", "what it is called; without it YOU#NUMBER", "-N demo"),
         *GENERAL,
-        *unsupported("c", "d", "E", "Et", "f", "nosusp", "o", "p", "q", "s", "t", "unit"),
+        *unsupported("t", because="a reservation is for one time: -b and -e"),
+        *unsupported("c", "d", "E", "Et", "f", "nosusp", "o", "p", "q", "s", "unit", because=ONE_KIND),
     ),
     examples=(
         "PROGRAM -n 16 -m gpu01 -u ann -b 18:00 -e 22:00",

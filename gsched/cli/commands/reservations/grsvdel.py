@@ -6,13 +6,16 @@ from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError, Unavailable
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
-from gsched.dialect.options import OptionTable, unsupported
+from gsched.dialect.options import Option, OptionTable
 from gsched.model.views.room_view import ReservationView
 
 TABLE = OptionTable(
     summary="delete advance reservations; jobs that run in them go on (administrators only)",
     operands="NAME ...",
-    options=(*GENERAL, *unsupported("f")),
+    options=(
+        *GENERAL,
+        Option("f", help="also where jobs run in it, which is always so"),
+    ),
     interspersed=True,
     examples=("PROGRAM demo ann#0",),
 )

@@ -7,12 +7,12 @@ from gsched.cli.options.reservation_options import WHAT, read_reservation
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
-from gsched.dialect.options import OptionTable, unsupported
+from gsched.dialect.options import ONE_KIND, OptionTable, unsupported
 
 TABLE = OptionTable(
     summary="change an advance reservation; what is not named stays (administrators only)",
     operands="NAME",
-    options=(*WHAT, *GENERAL, *unsupported("d", "f", "o", "on", "p", "q", "t", "nosusp")),
+    options=(*WHAT, *GENERAL, *unsupported("d", "f", "o", "on", "p", "q", "t", "nosusp", because=ONE_KIND)),
     interspersed=True,
     examples=("PROGRAM -e 23:00 demo", 'PROGRAM -u "ann bob" ann#0'),
 )

@@ -16,7 +16,7 @@ TABLE = OptionTable(
         Option("l", help="everything about each reservation"),
         Option("noheader", help="no heading"),
         *GENERAL,
-        *unsupported("c", "p", "z", "w"),
+        *unsupported("c", "p", "z", "w", because="-l shows all of each reservation"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l demo"),
