@@ -57,7 +57,7 @@ PATIENT := nice -n 5 $(PYTEST)
 REST := not smoke and not nightly and not clients
 
 .PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-smoke-stories test-slow test-stories test-more-stories test-rules test-hosts
-.PHONY: test-clients check faults faults-others nightly bench bench-all pictures clean
+.PHONY: test-clients gpu-checks check faults faults-others nightly bench bench-all pictures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -160,6 +160,10 @@ test-hosts: $(DEV_STAMP)
 
 test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF, Slurm and PBS and drive them (about 15 minutes, some GiB)
 	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_*_clients.py
+
+# One after the other: most of them want all GPUs of the machine.
+gpu-checks: $(DEV_STAMP)  ## check gsched on this machine's GPUs, whose settings stay as they are (four minutes; CHECKS=WORD, TORCH_PYTHON=PATH)
+	@$(PYTEST) tests/gpu -m gpu $(if $(CHECKS),-k '$(CHECKS)') $(if $(TORCH_PYTHON),--torch-python '$(TORCH_PYTHON)')
 
 check: $(DEV_STAMP)  ## style, unused code, types, layers, and what tests say of all sources together
 	@$(BIN)/ruff check .

@@ -24,6 +24,8 @@
  *        has of them: MS is 0 as long as one runs, `-` for a number that it does not tell
  *   gpu.0.nvlink_tx_kib= .nvlink_rx_kib= .pcie_tx_bytes= .pcie_rx_bytes=   counters; absent: it has none
  *   gpu.0.narrow=1                 they have 32 bits
+ *   STATE.cuda/PID                 a file of fakecuda.c, not a line: `GPU BYTES`, what a process that lives has on a GPU; it counts
+ *        for .procs, .used_mib and, as busy as .util, for .proc_util where that is there
  *   gpu.0.gpm=1                    it has GPM; gpu.0.gpm.2=60: its metric 2 is 60 between any two looks, and gpu.0.mig.2.gpm.2
  *        that of the GPU instance of its part 2
  *   event=GPU:TYPE:DATA            the driver tells of an event, XID 79 of GPU 0 say (0:8:79); each line is one
@@ -42,6 +44,9 @@
  *
  * Layouts and codes as in NVIDIA's NVML API reference; functions are those that nvidia-ml-py looks up.
  */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +159,29 @@ static code text(device gpu, const char *name, const char *otherwise, char *out,
     if (strlen(value) + 1 > size) return INSUFFICIENT_SIZE;
     strcpy(out, value);
     return OK;
+}
+
+#define MIB (1024ULL * 1024ULL)
+#define MOST_HOLDERS 32
+typedef struct { unsigned pid; unsigned long long bytes; } holder;
+
+/* Processes that the stand-in for CUDA has on the GPU, and how many; one that was killed has left its file. */
+static unsigned find_holders(device gpu, holder *list) {
+    char path[4400], *state = getenv("GSCHED_FAKE_NVML");
+    unsigned found = 0, index;
+    snprintf(path, sizeof path, "%s.cuda", state ? state : "");
+    DIR *folder = gpu->part < 0 ? opendir(path) : NULL;
+    for (struct dirent *entry; folder && found < MOST_HOLDERS && (entry = readdir(folder));) {
+        int pid = atoi(entry->d_name);
+        if (pid <= 0 || strchr(entry->d_name, '.') || (kill(pid, 0) != 0 && errno == ESRCH)) continue;
+        snprintf(path, sizeof path, "%s.cuda/%d", state, pid);
+        FILE *file = fopen(path, "re");
+        list[found].pid = (unsigned)pid;
+        if (file && fscanf(file, "%u %llu", &index, &list[found].bytes) == 2 && index == gpu->index) found++;
+        if (file) fclose(file);
+    }
+    if (folder) closedir(folder);
+    return found;
 }
 
 static void rest(long delay_ms) {
@@ -300,12 +328,12 @@ EXPORT code nvmlDeviceSetComputeMode(device gpu, unsigned mode) {
     return OK;
 }
 
-#define MIB (1024ULL * 1024ULL)
-
 EXPORT code nvmlDeviceGetMemoryInfo(device gpu, memory_v1 *memory) {
     ENTER(gpu);
+    holder holders[MOST_HOLDERS];
     memory->total = (unsigned long long)of_gpu(gpu, "mem_mib", 11441) * MIB;
     memory->used = (unsigned long long)of_gpu(gpu, "used_mib", 0) * MIB;
+    for (unsigned at = find_holders(gpu, holders); at > 0; at--) memory->used += holders[at - 1].bytes;
     memory->free = memory->total - memory->used;
     return OK;
 }
@@ -477,6 +505,14 @@ EXPORT code nvmlDeviceGetProcessUtilization(device gpu, process_sample *list, un
         list[found].at_us = now_us;
         sscanf(part, "%u:%u:%u", &list[found].pid, &list[found].sm, &list[found].mem);
     }
+    holder holders[MOST_HOLDERS];
+    for (unsigned at = find_holders(gpu, holders); at > 0; at--, found++) {
+        if (found >= *count || !list) continue;
+        memset(&list[found], 0, sizeof list[found]);
+        list[found].at_us = now_us;
+        list[found].pid = holders[at - 1].pid;
+        list[found].sm = (unsigned)of_gpu(gpu, "util", 0);
+    }
     if (!found) return NOT_FOUND;
     code result = found > *count || !list ? INSUFFICIENT_SIZE : OK;
     *count = found;
@@ -581,6 +617,13 @@ static code list_processes(device gpu, const char *name, unsigned *count, proces
         if (found >= *count) continue;
         list[found].pid = (unsigned)strtoul(part, &part, 10);
         list[found].used = *part == ':' ? strtoull(part + 1, NULL, 10) : ~0ULL;
+        list[found].gi = list[found].ci = ~0U;
+    }
+    holder holders[MOST_HOLDERS];
+    for (unsigned at = strcmp(name, "procs") == 0 ? find_holders(gpu, holders) : 0; at > 0; at--, found++) {
+        if (found >= *count) continue;
+        list[found].pid = holders[at - 1].pid;
+        list[found].used = holders[at - 1].bytes;
         list[found].gi = list[found].ci = ~0U;
     }
     result = found > *count ? INSUFFICIENT_SIZE : OK;

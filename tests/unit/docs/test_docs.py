@@ -10,6 +10,7 @@ import pytest
 
 from gsched.app.commands import groups
 from gsched.cli.registry import ALIASES, COMMANDS
+from tests.gpu.findings import ROWS
 from tests.support.fleet_guide import AS_USER, ON_EVERY_HOST, ON_FIRST, commands_below
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,6 +63,11 @@ def rows(document: str, heading: str) -> list[list[str]]:
     first = lines.index(heading) + 2
     table = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def test_the_table_of_the_checks_on_gpus_is_that_of_the_page() -> None:
+    heading = "| what | simulated GPUs | NVML bindings with a stand-in for the driver library | real GPU |"
+    assert tuple(row[0] for row in rows("gpu-checks.md", heading)) == ROWS
 
 
 def test_names_of_lsf_mean_what_the_guide_says() -> None:
