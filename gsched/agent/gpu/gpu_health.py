@@ -35,6 +35,9 @@ HeldParts = Callable[[], Mapping[AttemptKey, HostAllocation]]
 GONE = coded("gpu.not_listed")
 LOOK_PATIENCE_S = 2.0
 """How long the end of an attempt may wait for a look at its GPUs."""
+LATE_NEWS_S = 5.0
+"""An error of the driver that is heard so soon after an attempt has given the GPU back, and before anybody else holds
+it, came from that attempt: a program often ends by the very error, and the news of it has its own way here."""
 
 
 class _Kept(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -69,6 +72,8 @@ class GpuHealth:
         """Why the file was not written the last time, as the log has it; empty when it was."""
         self._watched: frozenset[str] = frozenset()
         """UUIDs of those whose processes were seen last."""
+        self._held_last: dict[str, tuple[float, list[str]]] = {}
+        """UUID -> when it was last seen to be held, and by which attempts. There is a look whenever one ends."""
         self._provider, self._records = self._read()
 
     def judge(self, report: GpuReport) -> GpuReport:
@@ -81,14 +86,23 @@ class GpuHealth:
         counts = now - self._counted_at >= self.rules.probe_s / 2
         if counts:
             self._counted_at = now
-        holders: dict[str, list[str]] = {}
-        for key, part in self._holdings().items():
-            for board in {held.board for held in part.gpus}:
-                holders.setdefault(board, []).append(attempt_name(*key))
+        holders = self._holders(now)
         gpus = tuple(self._judged(gpu, counts, holders) for gpu in self._listed(report))
         self._watched = frozenset(gpu.uuid for gpu in report.gpus if shows_processes(gpu))
         self._write()
         return msgspec.structs.replace(report, gpus=gpus)
+
+    def _holders(self, now: float) -> Mapping[str, list[str]]:
+        """UUID -> the attempts that hold the GPU, or have held it a moment ago."""
+        holders: dict[str, list[str]] = {}
+        for key, part in self._holdings().items():
+            for board in {held.board for held in part.gpus}:
+                holders.setdefault(board, []).append(attempt_name(*key))
+        self._held_last |= {board: (now, names) for board, names in holders.items()}
+        for board, (at, names) in self._held_last.items():
+            if now - at < LATE_NEWS_S:
+                holders.setdefault(board, names)
+        return holders
 
     def open(self, uuid: str) -> bool:
         """An administrator says that the GPU is well; whether it had a fault. What is still wrong closes it again."""

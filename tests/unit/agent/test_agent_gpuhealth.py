@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gsched.agent.gpu.gpu_condition import HealthRules
-from gsched.agent.gpu.gpu_health import GONE, GpuHealth
+from gsched.agent.gpu.gpu_health import GONE, LATE_NEWS_S, GpuHealth
 from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, GpuXid
@@ -70,6 +70,14 @@ class Host:
     def xid(self, *numbers: int, **changes: Any) -> Gpu:
         return self.see(once=True, xids=tuple(GpuXid(number=number) for number in numbers), **changes).gpus[0]
 
+    def at_once(self, number: int) -> Gpu:
+        """A look that news of the first GPU asked for."""
+        before = self.gpus[0]
+        self.gpus[0] = msgspec.structs.replace(before, xids=(GpuXid(number=number),))
+        gpu = self.look().gpus[0]
+        self.gpus[0] = before
+        return gpu
+
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
@@ -105,6 +113,23 @@ def test_errors_of_programs_close_nothing(host: Host, number: int) -> None:
         gpu = host.xid(number)
     assert len(gpu.xids) == 1
     assert host.look().gpus[0].xids == gpu.xids
+
+
+def test_an_error_heard_right_after_the_end_belongs_to_who_held_it_last(host: Host) -> None:
+    """The driver tells of an error while its program ends: the news must not come too late by a few milliseconds."""
+    asyncio.run(host.health.after((17, 1), part_of("GPU-0")))
+    host.held = {}
+    host.look()
+    assert host.at_once(31).xids == (GpuXid(number=31, jobs=("17.1",)),)
+    host.clock.advance(LATE_NEWS_S)
+    assert host.at_once(43).xids[-1] == GpuXid(number=43)
+
+
+def test_an_error_heard_late_belongs_to_who_holds_the_gpu_now(host: Host) -> None:
+    """Nobody can tell them apart; a fatal one has to end what runs there."""
+    asyncio.run(host.health.after((17, 1), part_of("GPU-0")))
+    host.held = {(18, 1): part_of("GPU-0")}
+    assert host.at_once(31).xids == (GpuXid(number=31, jobs=("18.1",)),)
 
 
 def test_what_comes_on_top_of_a_fault_is_told_too(host: Host) -> None:
