@@ -54,6 +54,8 @@ class Attempt:
         """To its supervisor, where that takes further orders when it is over; `watch` is its then."""
         self.timers: list[asyncio.TimerHandle] = []
         self.ending: asyncio.Task[None] | None = None
+        self.is_killed_again = False
+        """SIGKILL did not end it, and is sent until it does."""
         self.saves = False
         """That asks it to save its state, and gives it time."""
         self.sparing: asyncio.Task[None] | None = None

@@ -51,6 +51,9 @@ class AttemptEndings:
         for signum in (signal.SIGHUP,) if hangup else gently:
             if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):
                 return
+        await self._kill_until_ended(held, ends_steps=ends_steps)
+
+    async def _kill_until_ended(self, held: Attempt, *, ends_steps: bool) -> None:
         since = time.monotonic()
         while ends_steps or not self._spool.is_past_job(held.name):
             if held.group is not None:
@@ -117,9 +120,17 @@ class AttemptEndings:
                     attempt_processes.tell(held, signal.SIGKILL)
 
     async def see_dead(self, held: Attempt, killed: Iterable[process_tree.Process]) -> None:
-        """Say which of these are still there after a time that is long enough for all that can end."""
-        await self._ends_within(held, process_tree.UNKILLABLE_AFTER_S)
+        """Say which of these are still there after a time that is long enough for all that can end.
+
+        If the job itself is, it is killed until it ends, for it may have been missed: a look at all processes is not
+        one moment. What the job's first host closes (a part), and steps that follow a job, are left to their own ends.
+        """
+        if await self._ends_within(held, process_tree.UNKILLABLE_AFTER_S):
+            return
         self.note_unkillable(held, named(each for each in killed if process_tree.is_alive(each.pid, each.start)))
+        if not held.is_part and not held.is_killed_again:
+            held.is_killed_again = True
+            await self._kill_until_ended(held, ends_steps=False)
 
     async def _ends_by(self, held: Attempt, signum: int, interval_s: float, *, ends_steps: bool) -> bool:
         """Signal every process of the attempt once and wait; whether it has ended within `interval_s`.

@@ -11,6 +11,7 @@ import signal
 import pytest
 from run_host import Host, appears
 
+from gsched.run.order import JobStep
 from gsched.run.processes import process_tree
 from gsched.run.supervisor.run_limits import RunLimitGuard
 
@@ -102,6 +103,44 @@ def test_a_process_that_is_not_ours_to_end_is_named(on_host, at_once, monkeypatc
         monkeypatch.undo()
         os.kill(started.pid, signal.SIGKILL)
         await host.end_of(1)
+
+    on_host(scenario)
+
+
+def test_a_job_that_a_kill_has_missed_is_killed_again(on_host, at_once, monkeypatch):
+    """A look at all processes is not one moment: who kills a job by `gkill -r` must not have to do it twice."""
+    real = process_tree.scan
+    looks: list[int] = []
+
+    def scan() -> dict[int, process_tree.Process]:
+        looks.append(len(looks))
+        return {} if len(looks) == 1 else real()
+
+    async def scenario(host: Host) -> None:
+        await host.executor.start(host.order("sleep 60"))
+        await host.start_of(1)
+        monkeypatch.setattr(process_tree, "scan", scan)
+        await host.executor.signal(1, 1, signal.SIGKILL)
+        assert (await host.end_of(1)).signal == signal.SIGKILL
+        assert not host.unkillable
+
+    on_host(scenario)
+
+
+def test_what_follows_a_job_is_not_killed_again(on_host, at_once, tmp_path):
+    """It was the job that was meant: post-execution commands take what time they need."""
+
+    async def scenario(host: Host) -> None:
+        gate = tmp_path / "gate"
+        os.mkfifo(gate)
+        post = f"trap 'touch {tmp_path}/cut' TERM; read line <{gate}; touch {tmp_path}/post"
+        await host.executor.start(host.order("sleep 60", last=(JobStep(command=post, what="a step"),)))
+        await host.start_of(1)
+        await host.executor.signal(1, 1, signal.SIGKILL)
+        await appears(lambda: host.executor._held["1.1"].is_killed_again)
+        gate.write_text("go on\n")
+        assert (await host.end_of(1)).signal == signal.SIGKILL
+        assert (tmp_path / "post").exists() and not (tmp_path / "cut").exists()
 
     on_host(scenario)
 
