@@ -143,6 +143,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     ends_by_term: bool = False
     """It is ended as Slurm and PBS do it, by SIGTERM and KILL_WAIT_S later SIGKILL; and one that was told to end has
     been ended, whatever its exit code."""
+    done_codes: tuple[int, ...] = ()
+    """Exit codes, beside 0, with which it has done what it was to do; the executor does not look at them."""
     terminate_at: float | None = None
     attempt_line: str = ""
     """Not empty: the job has run before. Its output files are not overwritten; this line goes in between."""

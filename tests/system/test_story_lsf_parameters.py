@@ -46,6 +46,10 @@ def test_a_job_is_done_with_an_exit_code_of_its_queue_also_after_the_master_was_
     (view,) = cluster.wait(after)
     assert view.state == "EXIT"
     assert ": Done successfully." in cluster.run("ghist", "-UF", str(done)).stdout
+    report = (cluster.folder / "done.out").read_text()
+    assert f"Subject: Job {done}: <exit 21> in cluster" in report and "> Done\n" in report
+    assert "\nExit code 21 is one of SUCCESS_EXIT_VALUES.\nSuccessfully completed.\n" in report
+    assert "\nExited with exit code 23.\n" in (cluster.folder / "after.out").read_text()
     cluster.kill("master")
     cluster.up()
     stat = cluster.run("gjobs", "-noheader", "-o", "stat exit_code", str(done)).stdout.split()

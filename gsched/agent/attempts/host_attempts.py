@@ -52,7 +52,7 @@ from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import AttemptLimits, SaveOrder, StartedInfo
+from gsched.run.order import AttemptLimits, Order, SaveOrder, StartedInfo
 from gsched.run.processes.attempt_marks import left_by
 from gsched.run.processes.warned_processes import MAIN, STEPS
 from gsched.wire.identity.caller_identity import user_name
@@ -459,10 +459,12 @@ class Attempts:
         self.end_warnings.ended(key)
         self.gpu_moves.ended(key)
         part = self.holdings.part(key)
-        order = self._executor.order(*key) if reason or part is None else None
+        order = self._executor.order(*key) if reason or part is None or result.exit_code else None
         is_ended = not result.succeeded or (order is not None and order.ends_by_term)
         if reason and result.started and is_ended and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
+        if order is not None and _is_done_by_code(order, result):
+            result = msgspec.structs.replace(result, counts_as_done=True)
         self._memory.ended[key] = result
         self.services.ended(key)
         self.logins.job_ended(key)
@@ -555,6 +557,12 @@ class Attempts:
         usage = msgspec.structs.replace(result.usage, steps=self.steps.packed(key, MOST_PACKED_STEPS))
         fill(message.result, msgspec.structs.replace(result, problem=told, usage=usage))
         return message
+
+
+def _is_done_by_code(order: Order, result: AttemptResult) -> bool:
+    """Whether it has ended by itself with one of SUCCESS_EXIT_VALUES."""
+    is_own_end = result.started and not result.term_reason and not result.wants_requeue
+    return is_own_end and result.exit_code in order.done_codes
 
 
 @lru_cache(maxsize=4)

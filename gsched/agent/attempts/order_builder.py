@@ -37,8 +37,9 @@ from gsched.base.patterns import expand_job_id
 from gsched.dialect.slurm.job_variables import SlurmFacts, slurm_variables
 from gsched.model.config import GpuUnrequested
 from gsched.model.efficiency.job_use import asked_of
-from gsched.model.jobs.job import PBS, SLURM, JobSpec
+from gsched.model.jobs.job import EXIT_SAVED, PBS, SLURM, JobSpec
 from gsched.model.jobs.job_signal import MAIN, STEPS
+from gsched.model.jobs.requeue_exits import requeue_values, success_codes
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.container import PODMAN
 from gsched.probe.topology import has_several_nodes
@@ -74,6 +75,13 @@ def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[
         what = coded("step.post_exec", each.level) if each.level else each.what  # a master of before says no level
         last.append(JobStep(command=each.command, what=what, is_site=True))
     return tuple(first), tuple(last)
+
+
+def done_codes(spec: JobSpec, success_exit_values: str) -> tuple[int, ...]:
+    """Exit codes with which the job is DONE: those of SUCCESS_EXIT_VALUES with which it does not wait again."""
+    requeued = requeue_values(spec.requeue_exit_values)
+    again = requeued.codes | requeued.elsewhere | ({EXIT_SAVED} if spec.saves_itself else frozenset())
+    return tuple(sorted(success_codes(success_exit_values) - again))
 
 
 def _warning_target(spec: JobSpec) -> str:
@@ -280,6 +288,7 @@ class OrderBuilder:
             first=first,
             last=last,
             job_starter=message.job_starter,
+            done_codes=done_codes(spec, message.success_exit_values),
             hostfile=host_lines(allocation),
             host_gpus={each.host: len(each.gpus) for each in allocation.hosts if each.gpus},
             cpus=cpus,

@@ -147,10 +147,12 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
 
 
 def _counted_as_done(job: JobRecord, result: AttemptResult, decision: Decision) -> AttemptResult:
-    """The result of a job that SUCCESS_EXIT_VALUES counts as done, which has failed for no reason."""
+    """The result of a job that SUCCESS_EXIT_VALUES counts as done, which has failed for no reason. Its agent, which did
+    not know all of this, may have counted otherwise for its report.
+    """
     is_ended = bool(job.kill_by or job.requeue_by or result.term_reason)
     if is_ended or not result.started or not is_success(job, result.exit_code, decision.config):
-        return result
+        return msgspec.structs.replace(result, counts_as_done=False) if result.counts_as_done else result
     return msgspec.structs.replace(result, counts_as_done=True, failure=None)
 
 

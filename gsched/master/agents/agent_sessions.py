@@ -395,6 +395,7 @@ class AgentSessions:
             start.mail_to = self._address(spec.mail_user, spec.user)
             start.mail_program, start.mail_server = params.mail_program, params.mail_server
         start.job_starter = profile.job_starter or queue.job_starter
+        start.success_exit_values = profile.success_exit_values or queue.success_exit_values
 
     def _limit(self, job_id: int, attempt: int) -> agent_pb2.MasterMessage | None:
         job = self._board.job(job_id)

@@ -150,7 +150,7 @@ def _input(facts: ReportFacts, script: str | None) -> list[str]:
 
 def _outcome(result: AttemptResult) -> list[str]:
     if result.succeeded:
-        return ["Successfully completed."]
+        return [*_counted_as_done(result), "Successfully completed."]
     lines = []
     if result.term_reason:
         lines.append(f"{result.term_reason}: {TERM_TEXTS.get(result.term_reason, 'unknown')}.")
@@ -166,6 +166,11 @@ def _outcome(result: AttemptResult) -> list[str]:
     else:
         lines.append("Exited; the exit status is not known.")
     return lines
+
+
+def _counted_as_done(result: AttemptResult) -> list[str]:
+    """LSF's report does not tell the exit code of such a job."""
+    return [f"Exit code {result.exit_code} is one of SUCCESS_EXIT_VALUES."] if result.counts_as_done else []
 
 
 def _left_running(result: AttemptResult) -> list[str]:

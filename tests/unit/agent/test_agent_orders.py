@@ -18,12 +18,12 @@ from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 
 
-async def order_of(folder: Path, spec: JobSpec) -> Order:
+async def order_of(folder: Path, spec: JobSpec, **site: str) -> Order:
     clock = ManualClock()
     executor = ProcessExecutor(folder, "c", on_started=lambda *_: None, on_ended=lambda *_: None, clock=clock)
     builder = OrderBuilder("h", "u", executor, clock, HostContext(locks_gpus=lambda: False, places={}))
     part = HostAllocation(host="h", slots=1)
-    message = agent_pb2.StartAttempt(job_id=1, attempt=1, report=True)
+    message = agent_pb2.StartAttempt(job_id=1, attempt=1, report=True, **site)
     try:
         return builder.of(Start(message, spec, Allocation(hosts=(part,)), part, Login()), None, 10.0)
     finally:
@@ -52,3 +52,18 @@ def test_a_launch_needs_no_path_to_the_commands(tmp_path: Path, monkeypatch: pyt
     assert of("./glaunch x").command == "./glaunch x" and of("glaunched").command == "glaunched"
     (tmp_path / "a b" / "glaunch").unlink()
     assert of("glaunch x").command == "glaunch x"
+
+
+@pytest.mark.parametrize(
+    ("spec", "codes"),
+    [
+        (JobSpec(command="true", user="u", queue="q", cwd="/"), (7, 20, 21, 99)),
+        (JobSpec(command="true", user="u", queue="q", cwd="/", requeue_exit_values="7 EXCLUDE(21)"), (20, 99)),
+        (JobSpec(command="true", user="u", queue="q", cwd="/", max_restarts=3), (7, 20, 21)),
+    ],
+)
+def test_a_code_with_which_the_job_waits_again_is_none_with_which_it_is_done(
+    tmp_path: Path, spec: JobSpec, codes: tuple[int, ...]
+) -> None:
+    order = asyncio.run(order_of(tmp_path / "spool", spec, success_exit_values="7 20-21 99"))
+    assert order.done_codes == codes

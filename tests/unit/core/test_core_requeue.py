@@ -306,3 +306,20 @@ def test_requeued_elements_are_held_when_that_is_asked_for_and_others_are_not() 
     assert world.order("requeue", array_id, states=("EXIT",), hold=True) == [""]
     assert [world.state(element_id(array_id, index)) for index in (1, 2, 4, 6)] == ["PSUSP"] * 4
     world.check_replay()
+
+
+# -- SUCCESS_EXIT_VALUES ----------------------------------------------------------------------------------------------
+
+
+def test_an_agent_does_not_decide_that_a_job_is_done_by_its_exit_code() -> None:
+    """What it counted for its report may be out of date; whoever was killed is not done in any case."""
+    world = World(make_config(queues=(Queue(name="normal", success_exit_values="7"),)))
+    (killed,) = world.run(spec())
+    world.order("kill", killed)
+    world.ended(killed, exit_code=7, counts_as_done=True)
+    (other,) = world.run(spec())
+    world.ended(other, exit_code=8, counts_as_done=True)
+    (done,) = world.run(spec())
+    world.ended(done, exit_code=7)
+    assert [world.state(job_id) for job_id in (killed, other, done)] == ["EXIT", "EXIT", "DONE"]
+    world.check_replay()

@@ -143,6 +143,12 @@ def test_every_end_has_its_lines(result, lines):
     assert "    Max Memory :                                 -\n" in told
 
 
+def test_a_job_that_is_done_by_its_exit_code_is_told_as_done():
+    told = text(result=msgspec.structs.replace(DONE, exit_code=3, counts_as_done=True))
+    outcome = "Exit code 3 is one of SUCCESS_EXIT_VALUES.\nSuccessfully completed.\n"
+    assert told == WANTED.replace("Successfully completed.\n", outcome)
+
+
 def test_hosts_memory_and_the_file_of_errors():
     facts = msgspec.structs.replace(
         FACTS,
