@@ -28,6 +28,7 @@ from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.rate_limit import RateLimit
 from gsched.master.access.request_gate import AdmittedCaller, RequestGate
 from gsched.master.agents.agent_sessions import AgentSessions
+from gsched.master.agents.order_contents import OrderContents
 from gsched.master.agents.order_delivery import OrderDelivery
 from gsched.master.config_switch import switching_to
 from gsched.master.engine_thread import EngineLoop, InboxItem
@@ -129,7 +130,7 @@ class Master:
         self._board = Board(config)
         self._feed = EventFeed()
         self._ends = Ends(self._board)
-        self._sessions = AgentSessions(self._board, store)
+        self._sessions = AgentSessions(self._board)
         others = [host.name for host in config.hosts.values() if config.is_shared and host.server]
         self._sessions.lineage = self._lineage = StoreLineage(store, self._engine.state, self._disown, others)
         self._measurements = Measurements()
@@ -155,14 +156,10 @@ class Master:
     async def serve(self) -> int:
         """Start everything, wait for a signal, stop everything."""
         self._asyncio = asyncio.get_running_loop()
-        self._orders = OrderDelivery(self._sessions.deliver, self._give_up, self._asyncio.call_soon)
+        self._orders = self._order_delivery()
         metrics = self._metrics_server()
         self._loop.start()
-        if self._store.numbers_from > self._engine.state.next_job_id:
-            why = "those below were given out by a store that is lost"
-            self._loop.put(InboxItem(RaiseNumbers(self._store.numbers_from, why)))
-        if self._store.generation > self._engine.state.generation:
-            self._loop.put(InboxItem(RenewStore(self._store.generation)))
+        self._take_over_numbers()
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         command, blobs = switching_to(self._loaded, user_name(os.getuid()), started=True)
         self._loop.put(InboxItem(command, blobs=blobs))
@@ -207,11 +204,25 @@ class Master:
         if metrics is not None:
             await asyncio.to_thread(metrics.close)
         await asyncio.to_thread(self._loop.stop)
+        self._orders.close()
         await reader.close()
         history.close()
         audit.close()
         log.info("master of cluster %s ends", self._config.cluster)
         return self._exit_code
+
+    def _take_over_numbers(self) -> None:
+        """What is known outside the database is in force before anybody is let in."""
+        if self._store.numbers_from > self._engine.state.next_job_id:
+            why = "those below were given out by a store that is lost"
+            self._loop.put(InboxItem(RaiseNumbers(self._store.numbers_from, why)))
+        if self._store.generation > self._engine.state.generation:
+            self._loop.put(InboxItem(RenewStore(self._store.generation)))
+
+    def _order_delivery(self) -> OrderDelivery:
+        contents = OrderContents(self._store.get_blob)
+        sessions, call_soon = self._sessions, self._asyncio.call_soon
+        return OrderDelivery(sessions.deliver, self._give_up, call_soon, sessions.needed, contents)
 
     def _metrics_server(self) -> MetricsServer | None:
         """What serves /metrics; None where the configuration does not want it. Raises Conflict."""

@@ -97,7 +97,7 @@ class Setting:
         hosts = {name: HostConfig(name=name) for name in "ab"}
         config = ClusterConfig(cluster="c", master_host="a", hosts=hosts, locations=PLACES)
         self.inbox = Inbox()
-        self.sessions = AgentSessions(Board(config), None)  # type: ignore[arg-type]
+        self.sessions = AgentSessions(Board(config))
         self.servicer = AgentServicer(self.inbox, self.sessions, ByName())  # type: ignore[arg-type]
         self.channel: grpc.aio.Channel
 

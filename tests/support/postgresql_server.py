@@ -129,6 +129,13 @@ class PostgresqlServer:
             query = f"SELECT application_name FROM pg_stat_activity WHERE usename = '{user}'"
             return sorted(str(row[0]) for row in connection.execute(query).fetchall())
 
+    def waiting(self, url: str) -> list[str]:
+        """Of those the ones that wait for a lock."""
+        user = url.partition("//")[2].partition("@")[0]
+        with self.admin() as connection:
+            chosen = f"FROM pg_stat_activity WHERE usename = '{user}' AND wait_event_type = 'Lock'"
+            return [str(row[0]) for row in connection.execute(f"SELECT application_name {chosen}").fetchall()]
+
     def end_sessions(self, url: str, which: str = "%") -> None:
         """End those of the store, as an administrator does; `which` is a pattern of LIKE for what they are for."""
         user = url.partition("//")[2].partition("@")[0]

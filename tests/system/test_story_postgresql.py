@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -132,6 +133,34 @@ def test_submissions_go_on_while_everything_is_killed(make_cluster: Callable[...
     assert len(ran) == len(set(ran)), "none is started twice"
     assert set(acknowledged) <= set(ran)
     assert len(acknowledged) == len(set(acknowledged))
+
+
+def test_an_order_waits_for_what_the_server_does_not_tell(
+    make_cluster: Callable[..., Cluster], own_server: Any
+) -> None:
+    """The script of a job that starts cannot be read: first because a statement hangs, then because nobody answers."""
+    url = own_server.new_url()
+    cluster = make_cluster("--sim-gpus", "0", "--store", url)
+    held = cluster.submit("-H", "-o", "/dev/null", "echo >> starts")
+    cluster.kill("master")
+    cluster.up()  # now it is in nobody's memory
+    with contextlib.suppress(psycopg_error()), own_server.admin() as locking, locking.transaction():
+        user = url.partition("//")[2].partition("@")[0]
+        locking.execute(f"LOCK TABLE {user}.blob IN ACCESS EXCLUSIVE MODE")
+        cluster.run("gresume", str(held))
+        cluster.until(lambda: own_server.waiting(url) == ["gsched reader"], "nothing is read")
+        assert f"{held} " in cluster.run("gjobs").stdout, "the others are served"
+        own_server.kill()
+    own_server.start()
+    ended = cluster.wait(held)[0]
+    assert (ended.state, ended.attempt) == ("DONE", 1)
+    assert starts(cluster.folder) == 1
+    assert "Traceback" not in cluster.logs()
+
+
+def psycopg_error() -> type[Exception]:
+    """What is raised where a session was ended."""
+    return pytest.importorskip("psycopg").OperationalError  # type: ignore[no-any-return]
 
 
 def test_a_move_that_fails_leaves_the_cluster_as_it_was(make_cluster: Callable[..., Cluster], own_server: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import BadRequest, GschedError, Unavailable
@@ -44,7 +44,6 @@ from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobView, OutputChunk
 from gsched.resreq.parsing.gpu import asks_for_none
-from gsched.store.eventlog import EventLog
 from gsched.store.passing_blobs import content_of
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2, terminal_pb2
@@ -63,7 +62,6 @@ STREAMS = ("stdout", "stderr")
 MOST_ANSWERED = len(STREAMS) * OUTPUT_PIECE
 MOST_PIECES = 10_000
 """Bytes and messages of an answer to one question; a short piece is what a job prints while it is read."""
-BLOBS_KEPT = 256
 
 
 class _Question:
@@ -88,15 +86,13 @@ class _Question:
 class AgentSessions:
     """Host name -> the queue of messages its agent is to get."""
 
-    def __init__(self, board: Board, store: EventLog) -> None:
+    def __init__(self, board: Board) -> None:
         self._board = board
-        self._store = store
         self._outgoing: dict[str, tuple[int, Outgoing]] = {}
         self._agents: dict[str, ConnectedAgent] = {}
         self._questions: dict[int, _Question] = {}
         self._last_question = 0
         self._last_session = 0
-        self._blobs: dict[str, bytes] = {}
         self.tasks = TaskRelay(board, self.post)
         self.services = ServiceRelay(self.post)
         self.roster = AgentRoster()
@@ -168,15 +164,29 @@ class AgentSessions:
         for host in self._outgoing:
             self.post(host, agent_pb2.MasterMessage(store=mark))
 
-    def deliver(self, instructions: Iterable[Instruction]) -> list[tuple[Instruction, str]]:
-        """Put each instruction into its host's stream; returns those that cannot be sent, each with the reason."""
+    def needed(self, instruction: Instruction) -> tuple[str, ...]:
+        """Names of the blobs that its message holds; none when there will be no message."""
+        if instruction.host not in self._outgoing:
+            return ()
+        names: tuple[str, ...] = ()
+        if isinstance(instruction, SendNotice):
+            names = (instruction.notice.targets,)
+        elif isinstance(instruction, StartJob) and (job := self._started(instruction)) is not None:
+            names = (job.spec.environment, job.spec.script, job.spec.spooled_input)
+        return tuple(filter(None, names))
+
+    def deliver(self, instructions: Iterable[Instruction], blobs: Mapping[str, bytes]) -> list[tuple[Instruction, str]]:
+        """Put each instruction into its host's stream; returns those that cannot be sent, each with the reason.
+
+        `blobs`: all that they need, by name.
+        """
         failed: list[tuple[Instruction, str]] = []
         for instruction in instructions:
             target = self._outgoing.get(instruction.host)
             if target is None:
                 continue
             try:
-                message = self._message(instruction)
+                message = self._message(instruction, blobs)
             except Exception as error:  # one that cannot be sent must not hold up the others
                 log.error("%s cannot be sent: %s", instruction, error, exc_info=not isinstance(error, GschedError))
                 failed.append((instruction, str(error)))
@@ -282,10 +292,10 @@ class AgentSessions:
 
     # -- instructions as messages ---------------------------------------------------------------------------------
 
-    def _message(self, instruction: Instruction) -> agent_pb2.MasterMessage | None:
+    def _message(self, instruction: Instruction, blobs: Mapping[str, bytes]) -> agent_pb2.MasterMessage | None:
         match instruction:
             case StartJob():
-                return self._start(instruction)
+                return self._start(instruction, blobs)
             case TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason):
                 terminate = agent_pb2.TerminateAttempt(
                     job_id=job_id,
@@ -327,6 +337,8 @@ class AgentSessions:
                 if self.lineage is not None:
                     told.store.CopyFrom(self.lineage.message())
                 return agent_pb2.MasterMessage(settings=told)
+            case SendNotice(notice=notice):
+                return self._notice(notice, blobs)
         return self._other_message(instruction)
 
     def _other_message(self, instruction: Instruction) -> agent_pb2.MasterMessage | None:
@@ -337,8 +349,6 @@ class AgentSessions:
                 return agent_pb2.MasterMessage(warn=warn)
             case SpareAttempt(job_id=job_id, attempt=attempt):
                 return agent_pb2.MasterMessage(spare=agent_pb2.SpareAttempt(job_id=job_id, attempt=attempt))
-            case SendNotice(notice=notice):
-                return self._notice(notice)
             case ForgetNotices(notice_ids=notice_ids):
                 return agent_pb2.MasterMessage(forget_notices=agent_pb2.ForgetNotices(notice_ids=notice_ids))
             case OpenGpu(uuid=uuid):
@@ -347,18 +357,27 @@ class AgentSessions:
                 return self._about_idleness(instruction)
         raise AssertionError(f"no message for {instruction}")
 
-    def _start(self, instruction: StartJob) -> agent_pb2.MasterMessage | None:
+    def _started(self, instruction: StartJob) -> JobView | None:
+        """The job; None when it has moved on since."""
         job = self._board.job(instruction.job_id)
         if job is None or job.allocation is None or job.attempt != instruction.attempt:
-            return None  # it has moved on since
+            return None
+        return job
+
+    def _start(self, instruction: StartJob, blobs: Mapping[str, bytes]) -> agent_pb2.MasterMessage | None:
+        job = self._started(instruction)
+        if job is None or job.allocation is None:
+            return None
         config = self._board.config
         message = agent_pb2.MasterMessage()
         start = message.start
         start.job_id, start.attempt = instruction.job_id, instruction.attempt
         fill(start.spec, job.spec)
         fill(start.allocation, job.allocation)
-        start.environment = self._blob(job.spec.environment)
-        start.script = self._blob(job.spec.script)
+        if job.spec.environment:
+            start.environment = blobs[job.spec.environment]
+        if job.spec.script:
+            start.script = blobs[job.spec.script]
         unrequested = GpuUnrequested.HIDE if asks_for_none(job.spec.gpu_req) else config.params.gpu_unrequested
         start.gpu_unrequested = unrequested.value
         start.effective_req = job.effective_req
@@ -373,7 +392,7 @@ class AgentSessions:
         queue = config.queues.get(job.spec.queue)
         start.nice = queue.nice if queue is not None else 0
         if job.spec.spooled_input:
-            start.input = content_of(self._store.get_blob(job.spec.spooled_input))
+            start.input = content_of(blobs[job.spec.spooled_input])
         self._add_steps(start, job.spec, queue, config.applications.get(job.spec.application))
         return message
 
@@ -429,9 +448,9 @@ class AgentSessions:
         """Where the user's mail goes: as was asked for, else as LSB_MAILTO says."""
         return asked or self._board.config.params.mail_to.replace("!U", user)
 
-    def _notice(self, notice: Notice) -> agent_pb2.MasterMessage:
-        """With what only the agent is told: where it goes. Raises BadRequest, NotFound."""
-        targets = read_targets(self._blob(notice.targets))
+    def _notice(self, notice: Notice, blobs: Mapping[str, bytes]) -> agent_pb2.MasterMessage:
+        """With what only the agent is told: where it goes. Raises BadRequest."""
+        targets = read_targets(blobs[notice.targets] if notice.targets else b"")
         if notice.place >= len(targets):
             raise BadRequest(f"notice {notice.notice_id} has no target")
         target, params = targets[notice.place], self._board.config.params
@@ -447,17 +466,6 @@ class AgentSessions:
         elif target.way == WEBHOOK:
             send.proxy = params.notice_proxy
         return message
-
-    def _blob(self, name: str) -> bytes:
-        if not name:
-            return b""
-        found = self._blobs.get(name)
-        if found is None:
-            found = self._store.get_blob(name)
-            if len(self._blobs) >= BLOBS_KEPT:
-                del self._blobs[next(iter(self._blobs))]
-            self._blobs[name] = found
-        return found
 
 
 def settings(config: ClusterConfig, host: str, shared: Iterable[str] = ()) -> agent_pb2.Settings:

@@ -32,7 +32,7 @@ def gpus_are_seen() -> Wait:
 
 def output_comes() -> Wait:
     board: Any = SimpleNamespace()
-    sessions = AgentSessions(board, board)
+    sessions = AgentSessions(board)
     speaker: Any = SimpleNamespace()
     sessions.open("h", speaker)
     answers = sessions._ask("h", agent_pb2.MasterMessage(read_output=agent_pb2.ReadOutput()))

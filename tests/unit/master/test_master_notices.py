@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gsched.base.errors import BadRequest, NotFound
+from gsched.base.errors import BadRequest
 from gsched.core.instruction import ForgetNotices, SendNotice
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.rpc.scheduler_service import cleared, targets_of
@@ -34,22 +34,13 @@ def notice(place: int) -> Notice:
     return Notice(notice_id="ab", job_id=1, host="a", targets=blob_id(PACKED), job=JOB, **values)
 
 
-class Store:
-    """One that has these blobs."""
-
-    def __init__(self, **blobs: bytes) -> None:
-        self._blobs = blobs
-
-    def get_blob(self, name: str) -> bytes:
-        if name not in self._blobs:
-            raise NotFound(f"no blob {name}")
-        return self._blobs[name]
+BLOBS = {blob_id(PACKED): PACKED}
 
 
-def sessions(store: Store, mail_program: str = "/bin/mailer") -> AgentSessions:
+def sessions(mail_program: str = "/bin/mailer") -> AgentSessions:
     params = Params(mail_to="!U@corp", mail_program=mail_program, notice_proxy="http://proxy:1")
     board = SimpleNamespace(config=SimpleNamespace(params=params, cluster="night"))
-    found = AgentSessions(board, store)  # type: ignore[arg-type]
+    found = AgentSessions(board)  # type: ignore[arg-type]
     found._outgoing["a"] = (1, SimpleNamespace(put_nowait=found_messages.append))  # type: ignore[assignment]
     return found
 
@@ -63,7 +54,10 @@ def fresh() -> None:
 
 
 def test_the_agent_is_told_where_each_goes_and_by_what() -> None:
-    assert sessions(Store(**{blob_id(PACKED): PACKED})).deliver([SendNotice("a", notice(n)) for n in range(4)]) == []
+    found = sessions()
+    orders = [SendNotice("a", notice(n)) for n in range(4)]
+    assert [found.needed(order) for order in orders] == [(blob_id(PACKED),)] * 4
+    assert found.deliver(orders, BLOBS) == []
     webhook, mail, to_bob, command = [message.send_notice for message in found_messages]
     assert (webhook.to, webhook.form, webhook.proxy) == ("https://h/S3CR3T", "slack", "http://proxy:1")
     assert (webhook.mail_program, webhook.cluster) == ("", "night")
@@ -73,22 +67,23 @@ def test_the_agent_is_told_where_each_goes_and_by_what() -> None:
 
 
 def test_what_cannot_be_ordered_is_given_up() -> None:
-    lost = SendNotice("a", notice(0))
-    ((failed, why),) = sessions(Store()).deliver([lost])
-    assert failed is lost and "no blob" in why and not found_messages
     strange = SendNotice("a", notice(9))
-    ((failed, why),) = sessions(Store(**{blob_id(PACKED): PACKED})).deliver([strange])
-    assert failed is strange and why == "notice ab has no target"
+    ((failed, why),) = sessions().deliver([strange], BLOBS)
+    assert failed is strange and why == "notice ab has no target" and not found_messages
+
+
+def test_nothing_is_read_for_an_agent_that_is_not_there() -> None:
+    found, order = sessions(), SendNotice("b", notice(0))
+    assert found.needed(order) == () and found.deliver([order], {}) == []
 
 
 def test_no_mail_is_ordered_where_the_site_has_nothing_that_sends_it() -> None:
-    found = sessions(Store(**{blob_id(PACKED): PACKED}), mail_program="")
-    ((_, why),) = found.deliver([SendNotice("a", notice(1))])
+    ((_, why),) = sessions(mail_program="").deliver([SendNotice("a", notice(1))], BLOBS)
     assert why == "lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER" and not found_messages
 
 
 def test_what_may_be_forgotten_is_told() -> None:
-    sessions(Store()).deliver([ForgetNotices("a", ("ab", "cd"))])
+    sessions().deliver([ForgetNotices("a", ("ab", "cd"))], {})
     assert list(found_messages[0].forget_notices.notice_ids) == ["ab", "cd"]
 
 
