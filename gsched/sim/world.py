@@ -353,7 +353,7 @@ class World:
                 if attempt is None or attempt.host != instruction.host:
                     return
                 if isinstance(instruction, TerminateAttempt):
-                    attempt.term_reason = attempt.term_reason or "TERM_OWNER"
+                    attempt.term_reason = attempt.term_reason or instruction.reason or "TERM_OWNER"
                     if instruction.save is not None:
                         self._save(instruction.job_id, attempt)
                     attempt.left_s = 0.0
