@@ -88,6 +88,7 @@ JOB_TEXTS: dict[str, str] = {
     "requeue.preempted": "preempted by job {0}",
     "requeue.shrinks": "it goes on with {1} of its {0} GPUs: job {2} needs lent ones",
     "requeue.grows": "it goes on with {1} GPUs instead of {0}: so many are idle",
+    "requeue.grows_less": "it goes on with {1} GPUs and has {0}: job {2} needs others that it was to get",
     "requeue.asked_to_save": "it was asked to save its state for another job, which needs its place no more",
     "requeue.stopped": "it was stopped when it was to go on with other GPUs: it holds none until it is resumed",
     "requeue.asked_to_give_back": "it was asked to save its state to give lent GPUs back, which no job needs any more",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import CodedText, coded
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.core.decision import Decision
 from gsched.core.instruction import SpareAttempt
@@ -46,6 +46,15 @@ def shares_of(job: JobRecord) -> dict[int, int]:
     return dict(zip(job.gives_to, gives, strict=True))
 
 
+def why_resized(has: int, gets: int, by: int) -> CodedText:
+    """Why a job goes on with another number of GPUs. `by`: the job that needs some of those that it has, or was to get;
+    0: it gets more.
+    """
+    if not by:
+        return coded("requeue.grows", has, gets)
+    return coded("requeue.shrinks" if gets < has else "requeue.grows_less", has, gets, show_job(by))
+
+
 def _spare(job: JobRecord, decision: Decision) -> None:
     at, job_id, attempt = decision.now, job.job_id, job.attempt
     if job.is_resizing:
@@ -72,7 +81,7 @@ def _give_back_less(job: JobRecord, needed: Sequence[int], decision: Decision) -
             at=decision.now,
             job_id=job.job_id,
             by=job.requeue_by,
-            reason=coded("requeue.shrinks", len(had), keeps, show_job(needed[0])),
+            reason=why_resized(len(had), keeps, needed[0]),
             save_by=job.save_by,
             resize=with_gpus(job.allocation, had[:keeps]) if keeps > kept else job.resize,
             gives_to=tuple(left),

@@ -14,7 +14,7 @@ from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.node_lists import node_order
 from gsched.core.attempts.attempt_results import requeue_order
 from gsched.core.attempts.gpu_moves import may_go_on
-from gsched.core.attempts.preemption_withdrawal import shares_of
+from gsched.core.attempts.preemption_withdrawal import shares_of, why_resized
 from gsched.core.attempts.restarts import save_by
 from gsched.core.decision import Decision
 from gsched.core.dispatch.load_control import SYSTEM
@@ -139,10 +139,9 @@ class Dispatcher:
             return
         before = job.resize if job.is_resizing else None  # then it gives back more by the time that it was told
         has, until = _gpus(job.allocation), save_by(job, now) if before is None else job.save_by
-        by = (show_job(resize.by),) if resize.by else ()
         # All else as it was given, what it has given back since included.
         allocation = with_gpus(job.allocation, resize.allocation.hosts[0].gpus)
-        reason = coded("requeue.shrinks" if by else "requeue.grows", has, resize.gpus, *by)
+        reason = why_resized(has, resize.gpus, resize.by)
         gives_to = {**(shares_of(job) if before is not None else {}), **resize.gives_to}
         decision.record(
             JobRequeueRequested(
@@ -156,13 +155,9 @@ class Dispatcher:
                 gives=tuple(gives_to.values()),
             )
         )
-        if until is not None and resize.by in self._state.jobs:
-            text = coded(
-                "note.waits_for_lent",
-                show_job(job.job_id),
-                min(has, _gpus(before or job.allocation)) - resize.gpus or resize.gives_to.get(resize.by, 0),
-                round(until - now),
-            )
+        given = resize.gives_to.get(resize.by, 0) or min(has, _gpus(before or job.allocation)) - resize.gpus
+        if until is not None and given > 0 and resize.by in self._state.jobs:
+            text = coded("note.waits_for_lent", show_job(job.job_id), given, max(0, round(until - now)))
             decision.record(JobNoted(at=now, job_id=resize.by, text=text, is_warning=False))
         for part in job.allocation.hosts if before is None else ():
             decision.instruct(requeue_order(job, part.host))

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from msgspec import structs
+
 from gsched.model.ledgers.allocation import Allocation, HostAllocation, with_gpus
 from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
 from gsched.model.scheduling.snapshot import Bucket, Resize, Running, Snapshot
@@ -60,7 +62,7 @@ class LentGpus:
         """Host -> jobs there that hold more than their least, or will; those of whom it is taken first come first."""
         found = (snapshot.running[job_id] for job_id in snapshot.elastic if job_id in snapshot.running)
         for each in sorted(found, key=partial(claim_rank, snapshot.queues), reverse=True):
-            if each.state == "RUN" and (each.keeps is not None or not each.is_ending) and lent_of(each):
+            if each.state == "RUN" and (each.keeps is not None or not each.is_ending) and _lends(each):
                 self._lenders.setdefault(each.allocation.first_host, []).append(each)
         self._ending: dict[str, list[Running]] | None = None
 
@@ -107,11 +109,21 @@ class LentGpus:
         ]
 
     def _goes_on_with(self, lender: Running) -> HostAllocation:
-        """What the lender holds when it has given back what it is asked for so far."""
+        """What the lender holds when it has given back what it is asked for so far. One that is growing gets none of
+        the idle GPUs that others have taken meanwhile.
+        """
         resize = self.resized.get(lender.job_id)
         part = resizable_part(lender.keeps or lender.allocation if resize is None else resize.allocation)
         assert part is not None
-        return part
+        if lender.keeps is None:
+            return part
+        own, may_hold = _uuids(lender.allocation), self._snapshot.ledger.host(part.host).may_hold
+        return structs.replace(part, gpus=tuple(gpu for gpu in part.gpus if gpu.uuid in own or may_hold(gpu)))
+
+    def _goes_on_with_fewer(self, lender: Running, gpus: int) -> HostAllocation:
+        """The same when it gives back so many more."""
+        part = self._goes_on_with(lender)
+        return without(part, gpus, _uuids(lender.allocation))
 
     def _left(self, lender: Running) -> int:
         """How many more GPUs it could give back."""
@@ -241,7 +253,7 @@ class LentGpus:
                 _end(ledger, running.key)
             for lender in lenders:
                 if lender.key in ledger.held:
-                    left = without(self._goes_on_with(lender), given.get(lender.job_id, 0))
+                    left = self._goes_on_with_fewer(lender, given.get(lender.job_id, 0))
                     ledger.give(lender.key)
                     ledger.take((lender.job_id, RESIZED), left)
             for attempt, allocations in ((_PROMISED, self._promised), (_TRIED, taken)):
@@ -320,21 +332,31 @@ class LentGpus:
         for each in lenders:
             if given.get(each.job_id):
                 before = self.resized.get(each.job_id)
-                allocation = with_gpus(each.allocation, without(self._goes_on_with(each), given[each.job_id]).gpus)
-                shares = _shares(each.allocation, allocation, takers) or dict.fromkeys(takers, 0)
+                allocation = with_gpus(each.allocation, self._goes_on_with_fewer(each, given[each.job_id]).gpus)
+                shares = _shares(each.allocation, allocation, takers)
+                if not shares and _uuids(each.allocation) - _uuids(allocation):
+                    shares = dict.fromkeys(takers, 0)  # they get others, which they could not have without these
                 gives_to = {**(before.gives_to if before else {}), **shares}
                 self.resized[each.job_id] = Resize(each.job_id, allocation, next(iter(takers)), gives_to)
 
 
+def _lends(running: Running) -> bool:
+    """Whether it has GPUs that it could give back, or is to get more."""
+    keeps = running.keeps
+    return lent_of(running) > 0 or (keeps is not None and bool(_uuids(keeps) - _uuids(running.allocation)))
+
+
 def _shares(had: Allocation, keeps: Allocation, takers: Mapping[int, Allocation]) -> dict[int, int]:
     """Who of them gets how many of the GPUs that a job had and does not keep."""
-    given = {gpu.uuid for part in had.parts for gpu in part.gpus} - {
-        gpu.uuid for part in keeps.parts for gpu in part.gpus
-    }
+    given = _uuids(had) - _uuids(keeps)
     shares = {
         job_id: sum(gpu.uuid in given for part in got.parts for gpu in part.gpus) for job_id, got in takers.items()
     }
     return {job_id: gpus for job_id, gpus in shares.items() if gpus}
+
+
+def _uuids(allocation: Allocation) -> set[str]:
+    return {gpu.uuid for part in allocation.parts for gpu in part.gpus}
 
 
 def _end(ledger: HostLedger, key: AttemptKey) -> None:

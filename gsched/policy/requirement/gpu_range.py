@@ -5,7 +5,7 @@ It looks at no host. What is beyond the least is lent: others may have it back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -60,9 +60,13 @@ def claim_rank(queues: Mapping[str, Queue], running: Running) -> tuple[int, floa
     return (-queue_priority(queues, running.bucket.queue), running.started_at, running.job_id)
 
 
-def without(part: HostAllocation, gpus: int) -> HostAllocation:
-    """The part without so many GPUs: those of the highest index go."""
-    return structs.replace(part, gpus=part.gpus[: len(part.gpus) - gpus])
+def without(part: HostAllocation, gpus: int, kept_longest: Container[str] | None = None) -> HostAllocation:
+    """The part without so many GPUs: those of the highest index go. All go before those in `kept_longest`."""
+    left = part.gpus
+    if kept_longest is not None:
+        left = tuple(sorted(left, key=lambda gpu: gpu.uuid not in kept_longest))
+    kept = {gpu.uuid for gpu in left[: len(left) - gpus]}
+    return structs.replace(part, gpus=tuple(gpu for gpu in part.gpus if gpu.uuid in kept))
 
 
 def devices_of_range(demand: Demand) -> Devices | None:

@@ -9,7 +9,7 @@ import pytest
 from core_lent_world import GROWS_S, SAVE_S, asked_to_end, elastic, plain, saves, world_of
 from core_world import World, gpus
 
-from gsched.base.coded_text import coded, sentence
+from gsched.base.coded_text import CodedText, coded, sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.core.instruction import SaveRequest, TerminateAttempt
@@ -309,8 +309,17 @@ def play(seed: int) -> tuple[int, int, int]:
     world.check_replay()
     withdrawn = [each for each in world.events if isinstance(each, JobResizeWithdrawn)]
     requests = [each for each in world.events if isinstance(each, JobRequeueRequested)]
+    assert all(map(is_true, requests)), seed
     shrunk = sum("lent" in str(sentence(each.reason)) for each in requests)
     return shrunk, len(requests) - shrunk, len(withdrawn)
+
+
+def is_true(request: JobRequeueRequested) -> bool:
+    """Whether "5 of 8 GPUs" and "8 instead of 5" are what it says."""
+    assert isinstance(request.reason, CodedText) and request.resize is not None
+    has, gets = request.reason.values[:2]
+    is_less = {"requeue.shrinks": int(gets) < int(has), "requeue.grows_less": int(gets) >= int(has)}
+    return int(gets) == len(request.resize.hosts[0].gpus) and is_less.get(request.reason.code, int(gets) > int(has))
 
 
 def meddle(world: World, chance: random.Random) -> None:
