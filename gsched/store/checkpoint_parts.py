@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
+from gsched.store.safeguards.failure import error_text
 from gsched.store.tables.schema import blob, checkpoint
 
 MARK = b"parts\n"
@@ -38,36 +39,53 @@ def names_in(payload: bytes) -> list[str]:
     return payload[len(MARK) :].decode("ascii", "replace").split() if payload.startswith(MARK) else []
 
 
-def joined(connection: Connection, names: Sequence[str]) -> bytes | None:
-    """The state; None when a part is missing or not what was stored."""
-    found = []
-    for name in names:
-        data = connection.scalar(select(blob.c.data).where(blob.c.id == name))
-        if not isinstance(data, bytes) or part_id(data) != name:
-            return None
-        found.append(data)
-    return b"".join(found)
-
-
 def checksum(seq: int, payload: bytes) -> int:
     """CRC-32 of the content and of the number it claims to stand for."""
     return zlib.crc32(payload, zlib.crc32(str(seq).encode()))
 
 
 def whole_checkpoint(engine: Engine, seq: int, last_seq: int) -> bytes | None:
-    """The state of the checkpoint of event `seq`; None when it is damaged, or of an event that is not there."""
+    """The state of the checkpoint of event `seq`; None when it is damaged, gone, or of an event that is not there."""
+    return _read(engine, seq, last_seq)[0]
+
+
+def fault_of(engine: Engine, seq: int, last_seq: int) -> str:
+    """Why `whole_checkpoint` gives nothing; empty: it does."""
+    return _read(engine, seq, last_seq)[1]
+
+
+def _read(engine: Engine, seq: int, last_seq: int) -> tuple[bytes | None, str]:
+    """The state, or what is wrong."""
+    if seq > last_seq:
+        return None, f"{last_seq} is the newest event"
     try:
         with engine.connect() as connection:
             row = connection.execute(
                 select(checkpoint.c.crc, checkpoint.c.payload).where(checkpoint.c.seq == seq)
-            ).one()
+            ).one_or_none()
+            if row is None:
+                return None, "it is not there any more"
             crc, payload = int(row[0]), bytes(row[1])
-            if seq > last_seq or crc != checksum(seq, payload):
-                return None
+            if crc != checksum(seq, payload):
+                return None, "its content is not what was stored"
             names = names_in(payload)
-            return joined(connection, names) if names else payload
-    except (DBAPIError, TypeError, ValueError):  # the latter two: values that are not of their column's type
-        return None
+            return _joined(connection, names) if names else (payload, "")
+    except DBAPIError as error:
+        return None, f"it cannot be read: {error_text(error)}"
+    except (TypeError, ValueError):  # values that are not of their column's type
+        return None, "its values are of another kind"
+
+
+def _joined(connection: Connection, names: Sequence[str]) -> tuple[bytes | None, str]:
+    found = []
+    for name in names:
+        data = connection.scalar(select(blob.c.data).where(blob.c.id == name))
+        if data is None:
+            return None, f"its part {name} is missing"
+        if not isinstance(data, bytes) or part_id(data) != name:
+            return None, f"its part {name} is not what was stored"
+        found.append(data)
+    return b"".join(found), ""
 
 
 def unnamed(connection: Connection, most: int) -> list[str]:

@@ -6,7 +6,6 @@ Committed records only, on connections that cannot write and never hold the writ
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator
 
 from sqlalchemy import func, select
@@ -14,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import Internal, Unavailable
 from gsched.model.event import AnyEvent, ConfigApplied, decode_event
-from gsched.store.checkpoint_parts import part_id, whole_checkpoint
+from gsched.store.checkpoint_parts import whole_checkpoint
 from gsched.store.history_queries import History
 from gsched.store.safeguards.failure import error_text
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
@@ -24,9 +23,6 @@ from gsched.store.tables.sources import open_source
 
 CONFIG_APPLIED = str(ConfigApplied.__struct_config__.tag)
 HOST_ROWS_AT_ONCE = 500
-BLOBS_AT_ONCE = 50
-MOST_DAMAGE = 20
-"""Places of a damaged file that are told."""
 
 
 class PastStore:
@@ -126,20 +122,6 @@ class PastStore:
                 for order in (event.c.seq, event.c.seq.desc())
             ]
         return None if ends[0] is None else (float(ends[0]), float(ends[1] or ends[0]))
-
-    def damage(self) -> Iterator[str]:
-        """What the database itself finds wrong, and blobs that are not what they were; all of it is read."""
-        is_file = self._engine.dialect.name == "sqlite"
-        engine = self._engine if is_file else self._engine.execution_options(isolation_level="REPEATABLE READ")
-        with self._reading(), engine.connect() as connection:
-            if is_file:
-                said = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA quick_check({MOST_DAMAGE})")]
-                yield from (each for each in said if each != "ok")
-            options = {"stream_results": True, "yield_per": BLOBS_AT_ONCE}
-            for row in connection.execute(select(blob.c.id, blob.c.data), execution_options=options):
-                name, content = str(row[0]), bytes(row[1])
-                if name not in (hashlib.sha256(content).hexdigest(), part_id(content)):
-                    yield f"blob {name} is not what was stored"
 
     def close(self) -> None:
         """Close the connections that are not in use."""

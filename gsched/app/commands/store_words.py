@@ -84,15 +84,17 @@ def newstore(envdir: str | None) -> None:
 
 @click.command("check-store")
 @OPTION_ENVDIR
-def check_store(envdir: str | None) -> None:
+@click.option("--all", "all_of_them", is_flag=True, help="Name every problem, and not the first 20 of each kind.")
+def check_store(envdir: str | None, all_of_them: bool) -> None:
     """Read all of the store, and say what is wrong with it; exit code 1 where something is. The master may run.
 
-    Every event is read, scripts and environments are compared with their names, and the state that a master would begin
-    with is checked. Run it on the master's host, as the user that the master runs as.
+    Every event and every checkpoint is read; scripts, environments and attachments must be there and be what their
+    names say; each job must have its row for queries of the past, and the state that a master would begin with must add
+    up. Run it on the master's host, as the user that the master runs as.
     """
     config = _with_store(envdir, "gadmin check-store")
     # The master's code, as below.
-    if not import_module("gsched.app.clusters.store_checks").check_store(config, click.echo):
+    if not import_module("gsched.app.clusters.store_checks").check_store(config, click.echo, all_of_them=all_of_them):
         sys.exit(FAILURE)
 
 
