@@ -20,6 +20,7 @@ from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.gpus.gpu_idle import IdleLimits
 from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.run.attempts.control_actions import SuspendReasons
 from gsched.run.order import SaveOrder
 from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2
@@ -150,7 +151,8 @@ class MessageHandler:
             case "spare":
                 self._attempts.spare(key)
             case "suspend":
-                await self._attempts.suspend(key, moves_gpus=order.moves_gpus)
+                reasons = SuspendReasons(order.reasons, order.load_index)
+                await self._attempts.suspend(key, reasons, moves_gpus=order.moves_gpus)
             case "resume":
                 await self._attempts.resume(key)
             case "limit":

@@ -185,6 +185,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     max_preexec_retry: int | None = None
     """LOCAL_MAX_PREEXEC_RETRY or MAX_PREEXEC_RETRY: starts of a job that may fail before its command at pre-execution
     runs to its end; None: any number."""
+    default_after_failed_control: bool = False
+    """JOB_CONTROLS_FAIL_DEFAULT_ACTION: where a command of JOB_CONTROLS fails, it is done as without one."""
     preexec_exit: bool = False
     """LOCAL_MAX_PREEXEC_RETRY_ACTION=EXIT: the job ends then; otherwise it is suspended (PSUSP)."""
     prices: Prices = Prices()

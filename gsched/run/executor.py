@@ -27,6 +27,7 @@ from gsched.run.account import UnixAccount
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.attempts.attempt_ending import BEGIN_S, HANGUP_S, AttemptEndings
 from gsched.run.attempts.attempt_following import AttemptFollower
+from gsched.run.attempts.control_actions import ControlActions, SuspendReasons
 from gsched.run.attempts.lost_folders import put_back, record_again
 from gsched.run.attempts.shutdown import last_shutdown
 from gsched.run.attempts.task_orders import TaskOrders
@@ -34,6 +35,7 @@ from gsched.run.attempts.usage_samples import UsageSamples
 from gsched.run.containers.container_processes import main_of
 from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, OnWarned, Order, RunKey, SaveOrder
 from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.program import Program, ProgramEnd
 from gsched.run.report.job_report import ReportFacts
 from gsched.run.shell_line import in_place
 from gsched.run.spool import Spool, Started
@@ -69,7 +71,8 @@ class ProcessExecutor:
         self._spool = Spool(spool)
         self._cluster = cluster
         self._clock = clock or SystemClock()
-        self._endings = AttemptEndings(self._spool, on_unkillable, self._clock)
+        self._actions = ControlActions(self._spool, self._run_of_site, self._beside)
+        self._endings = AttemptEndings(self._spool, on_unkillable, self._clock, self._actions)
         self._held: dict[str, Attempt] = {}
         self.tasking = TaskOrders(self._held, self._spool)
         """What there is for tasks of these attempts."""
@@ -229,17 +232,24 @@ class ProcessExecutor:
             await self._endings.begun_or_killed(held)
             attempt_processes.tell(held, host_parts.CLOSE)
 
-    async def suspend(self, job_id: int, attempt: int) -> None:
-        """Stop every process of the attempt, and its run limit's clock."""
+    async def suspend(self, job_id: int, attempt: int, reasons: SuspendReasons | None = None) -> None:
+        """Stop every process of the attempt, and its run limit's clock.
+
+        `reasons`: why; then what its order says is done in place of that to its processes, once.
+        """
         held = self._running(job_id, attempt)
         if held is not None:
-            await self._once_begun(held, lambda: self._suspend(held))
+            await self._once_begun(held, lambda: self._suspend(held, reasons))
 
-    async def _suspend(self, held: Attempt) -> None:
-        if not held.ended.is_set():
-            self._spool.set_suspended(held.name, True)
-            await self._stop(held)
-            self._poke(held)
+    async def _suspend(self, held: Attempt, reasons: SuspendReasons | None) -> None:
+        if held.ended.is_set():
+            return
+        action = held.controls.suspend if reasons is not None else ""
+        if action and self._spool.is_suspended(held.name):
+            return  # a repeat
+        self._spool.set_suspended(held.name, True)
+        await self._actions.do(held, action, lambda: self._stop(held), reasons)
+        self._poke(held)
 
     async def _once_begun(self, held: Attempt, act: Callable[[], Coroutine[object, object, None]]) -> None:
         """Do it when the job has begun. A start that hangs holds up no other order, above all not that to end it."""
@@ -252,9 +262,11 @@ class ProcessExecutor:
             await act()
 
     async def _stop(self, held: Attempt) -> None:
-        """Freeze the attempt's group, which it does not notice; SIGSTOP for what is not in a group."""
+        """Freeze the attempt's group, which it does not notice; SIGSTOP for what is not in a group, and where a command
+        of the site is to let it go on, which thaws nothing.
+        """
         group = held.group
-        if group is None or not group.freeze():
+        if group is None or held.controls.resume or not group.freeze():
             process_tree.stop(lambda: self._tree(held))
             return
         for _ in range(_FREEZE_LOOKS):
@@ -264,17 +276,23 @@ class ProcessExecutor:
         inside = set(group.pids())
         process_tree.stop(lambda: [each for each in self._tree(held) if each.pid not in inside])
 
-    async def resume(self, job_id: int, attempt: int) -> None:
-        """Let every process of the attempt go on."""
+    async def resume(self, job_id: int, attempt: int, *, acts: bool = False) -> None:
+        """Let every process of the attempt go on. `acts`: what its order says is done in place of that, once."""
         held = self._running(job_id, attempt)
         if held is not None:
-            await self._once_begun(held, lambda: self._resume(held))
+            await self._once_begun(held, lambda: self._resume(held, acts=acts))
 
-    async def _resume(self, held: Attempt) -> None:
+    async def _resume(self, held: Attempt, *, acts: bool) -> None:
+        action = held.controls.resume if acts else ""
+        if action and not self._spool.is_suspended(held.name):
+            return  # a repeat
         self._spool.set_suspended(held.name, False)
         self._poke(held)
         if held.group is not None:
             held.group.thaw()
+        await self._actions.do(held, action, lambda: self._go_on(held))
+
+    async def _go_on(self, held: Attempt) -> None:
         process_tree.resume(lambda: self._tree(held))
 
     async def limit(self, job_id: int, attempt: int, limits: AttemptLimits) -> None:
@@ -424,6 +442,12 @@ class ProcessExecutor:
         """Stop watching and end the fork server. Supervisors and jobs go on."""
         self._following.close()
         self._held.clear()
+
+    async def _run_of_site(self, program: Program, limit_s: float) -> ProgramEnd:
+        return await self._forks.run(program, limit_s)
+
+    def _beside(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        return self._following.spawn(work)
 
     def _poke(self, held: Attempt) -> None:
         if held.unsupervised is not None:

@@ -15,6 +15,7 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.queues.job_controls import JobControls
 from gsched.run.account import UnixAccount
 from gsched.run.containers.container import Container
 from gsched.run.report.job_report import ReportFacts
@@ -143,6 +144,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     ends_by_term: bool = False
     """It is ended as Slurm and PBS do it, by SIGTERM and KILL_WAIT_S later SIGKILL; and one that was told to end has
     been ended, whatever its exit code."""
+    controls: JobControls = JobControls()
+    """What is done to it in place of stopping it, letting it go on, ending it."""
     done_codes: tuple[int, ...] = ()
     """Exit codes, beside 0, with which it has done what it was to do; the executor does not look at them."""
     terminate_at: float | None = None

@@ -28,6 +28,13 @@ PRIORITY = 25
 mem = /900000000
 TERMINATE_WHEN = LOAD
 End Queue
+
+Begin Queue
+QUEUE_NAME = controlled
+PRIORITY = 25
+JOB_CONTROLS = SUSPEND[echo $LSB_JOBID $LSB_SUSP_REASONS > $LS_SUBCWD/stopped; kill -STOP $LSB_JOBPIDS] \\
+               RESUME[kill -CONT $LSB_JOBPIDS; echo again > $LS_SUBCWD/resumed] TERMINATE[SIGUSR1]
+End Queue
 """
 
 
@@ -83,3 +90,21 @@ def test_a_queue_refuses_a_job_that_reserves_more_than_it_allows(cluster: Cluste
     refused = cluster.run("gsub", "-q", "codes", "-R", "rusage[mem=65]", "true", check=False)
     assert refused.returncode == 255
     assert "mem=65: the queue codes allows from 1MB to 64MB in rusage (RESRSV_LIMIT)" in refused.stderr
+
+
+def test_what_a_queue_does_in_place_of_stopping_resuming_and_ending_a_job(cluster: Cluster) -> None:
+    assert "kill -STOP $LSB_JOBPIDS" in cluster.run("gqueues", "-l", "controlled").stdout
+    script = "trap 'exit 5' USR1; trap 'touch interrupted' INT; touch begun; while :; do sleep 0.05; done"
+    job = cluster.submit("-q", "controlled", "-o", "controlled.out", script)
+    cluster.until((cluster.folder / "begun").exists, "the job does not begin")
+    cluster.run("gstop", str(job))
+    told = cluster.folder / "stopped"
+    cluster.until(lambda: told.exists() and told.read_text().endswith("\n"), "nothing was done to stop the job")
+    assert told.read_text() == f"{job} 2\n"
+    cluster.run("gresume", str(job))
+    cluster.until((cluster.folder / "resumed").exists, "nothing was done to let the job go on")
+    cluster.run("gkill", str(job))
+    (view,) = cluster.wait(job)
+    assert view.state == "EXIT" and view.result is not None
+    assert (view.result.exit_code, view.result.term_reason) == (5, "TERM_OWNER")
+    assert not (cluster.folder / "interrupted").exists()

@@ -51,6 +51,7 @@ from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.run.attempts.control_actions import SuspendReasons
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import AttemptLimits, Order, SaveOrder, StartedInfo
 from gsched.run.processes.attempt_marks import left_by
@@ -369,19 +370,21 @@ class Attempts:
             self._explain(key, reason)
         await self._executor.signal(*key, number, everything=target != MAIN)
 
-    async def suspend(self, key: AttemptKey, *, moves_gpus: bool = False) -> None:
-        """Stop its processes; `moves_gpus`: move them off its GPU before, if that can be done."""
+    async def suspend(self, key: AttemptKey, reasons: SuspendReasons, *, moves_gpus: bool = False) -> None:
+        """Stop its processes, or do what the site does in place of that; `moves_gpus`: move them off its GPU before, if
+        that can be done, and stop them in any case.
+        """
         if moves_gpus:
             self.gpu_moves.off(key)
         else:
-            await self._executor.suspend(*key)
+            await self._executor.suspend(*key, reasons)
 
     async def resume(self, key: AttemptKey) -> None:
         """Let them go on, on its GPU."""
         if self.gpu_moves.concerns(key):
             self.gpu_moves.back(key)
         else:
-            await self._executor.resume(*key)
+            await self._executor.resume(*key, acts=True)
 
     async def limit(self, key: AttemptKey, message: agent_pb2.LimitAttempt) -> None:
         """Other limits than at its start; an attempt that is not here is over."""

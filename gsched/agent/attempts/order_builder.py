@@ -42,6 +42,7 @@ from gsched.model.jobs.job_signal import MAIN, STEPS
 from gsched.model.jobs.requeue_exits import requeue_values, success_codes
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.container import PODMAN
+from gsched.model.queues.job_controls import JobControls
 from gsched.probe.topology import has_several_nodes
 from gsched.run import attempt_files
 from gsched.run.executor import ProcessExecutor
@@ -49,6 +50,7 @@ from gsched.run.order import Fence, JobStep, Mail, Order
 from gsched.run.report.job_report import ReportFacts, room_for
 from gsched.run.supervisor.run_limits import KILL_WAIT_S
 from gsched.run.supervisor.steps import SITE_FOLDER
+from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2
 
 MOST_LINE_BYTES = 100 * 1024
@@ -125,6 +127,7 @@ def _as_part(order: Order) -> Order:
     return msgspec.structs.replace(
         order,
         is_part=True,
+        controls=order.controls.of_part,
         script=None,
         input=None,
         folders=(),
@@ -166,6 +169,17 @@ def _as_specified(order: Order, spec: JobSpec, host: str, terminate_interval_s: 
         run_limit_s=spec.run_limit_s,
         terminate_interval_s=KILL_WAIT_S if spec.front_end else terminate_interval_s,
         limits=spec.limits,
+    )
+
+
+def _as_configured(order: Order, spec: JobSpec, message: agent_pb2.StartAttempt) -> Order:
+    """The order with what the job's queue and profile say of how it runs and ends."""
+    return msgspec.structs.replace(
+        order,
+        nice=message.nice,
+        job_starter=message.job_starter,
+        controls=from_proto(message.controls, JobControls),
+        done_codes=done_codes(spec, message.success_exit_values),
     )
 
 
@@ -282,13 +296,10 @@ class OrderBuilder:
             script=script.decode("utf8", "surrogateescape") if script else None,
             environment=environment,
             home=environment.get("HOME", ""),
-            nice=message.nice,
             input=message.input.decode("utf8", "surrogateescape") if message.HasField("input") else None,
             folders=folders,
             first=first,
             last=last,
-            job_starter=message.job_starter,
-            done_codes=done_codes(spec, message.success_exit_values),
             hostfile=host_lines(allocation),
             host_gpus={each.host: len(each.gpus) for each in allocation.hosts if each.gpus},
             cpus=cpus,
@@ -307,6 +318,7 @@ class OrderBuilder:
             fence=fence,
             any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
+        order = _as_configured(order, spec, message)
         order = _as_specified(order, spec, allocation.first_host, terminate_interval_s)
         if not _is_direct(environment, message):
             order = _with_report_room(order)

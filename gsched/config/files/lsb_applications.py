@@ -9,12 +9,13 @@ from gsched.config.grammar.sections import ConfigSection, read_entries
 from gsched.config.grammar.unsupported import AS_HERE_APPLICATION, REFUSED_APPLICATION, WITHOUT_EFFECT_APPLICATION
 from gsched.config.grammar.values import KeyValues, command_line, integer, plain_text, queue_name, yes_or_no
 from gsched.config.parameters.containers import site_container
-from gsched.config.parameters.exit_values import exit_values, success_values
 from gsched.config.parameters.job_limits import job_limits, tasks, time_s
+from gsched.config.parameters.job_surroundings import control_action
 from gsched.config.parameters.preemption import read_sparing
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
-from gsched.config.parameters.retries import preexec_retries, retry_action
+from gsched.config.parameters.retries import exit_values, preexec_retries, retry_action, success_values
 from gsched.model.queues.application import Application
+from gsched.model.queues.job_controls import JobControls
 
 
 def read_applications(
@@ -67,6 +68,11 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         post_exec=settings.take("POST_EXEC", command_line, ""),
         job_starter=settings.take("JOB_STARTER", command_line, ""),
         container=settings.take("CONTAINER", site_container, ""),
+        controls=JobControls(
+            suspend=settings.take("SUSPEND_CONTROL", control_action, ""),
+            resume=settings.take("RESUME_CONTROL", control_action, ""),
+            terminate=settings.take("TERMINATE_CONTROL", control_action, ""),
+        ),
         source=str(section.at),
     )
     settings.finish(REFUSED_APPLICATION, WITHOUT_EFFECT_APPLICATION, as_here=AS_HERE_APPLICATION)

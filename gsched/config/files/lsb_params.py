@@ -154,6 +154,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         preempt_requeue=settings.take("PREEMPT_ACTION", _preempt_action, default.preempt_requeue),
         sparing=read_sparing(settings),
         max_preexec_retry=preexec_retries(settings),
+        default_after_failed_control=settings.take("JOB_CONTROLS_FAIL_DEFAULT_ACTION", yes_or_no, False),
         preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", retry_action, default.preexec_exit),
         factors=read_factors(settings),
         prices=read_prices(settings, findings),

@@ -28,19 +28,27 @@ from gsched.config.grammar.values import (
 )
 from gsched.config.grammar.windows import parse_windows
 from gsched.config.parameters.containers import site_container
-from gsched.config.parameters.exit_values import exit_values, success_values
 from gsched.config.parameters.gpu_idle import gpu_idle
 from gsched.config.parameters.job_limits import time_s
+from gsched.config.parameters.job_surroundings import job_controls
 from gsched.config.parameters.preemption import preemption
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
 from gsched.config.parameters.reservation import reservation, reservation_text
-from gsched.config.parameters.retries import retries, retry_action, save_signal, warning_signal
+from gsched.config.parameters.retries import (
+    exit_values,
+    retries,
+    retry_action,
+    save_signal,
+    success_values,
+    warning_signal,
+)
 from gsched.config.parameters.shares import fairshare
 from gsched.config.parameters.thresholds import terminate_when
 from gsched.model.config import Timing
 from gsched.model.hosts.resource import Resource
 from gsched.model.queues.application import Application
 from gsched.model.queues.gpu_idle_policy import GpuIdlePolicy
+from gsched.model.queues.job_controls import JobControls
 from gsched.model.queues.queue import Preemption, Queue
 from gsched.model.queues.window import windows_text
 
@@ -109,6 +117,10 @@ def _gpu_idle(value: GpuIdlePolicy) -> str:
     return value.text
 
 
+def _controls(value: JobControls) -> str:
+    return value.text
+
+
 def _reserve_limits(limits: Mapping[str, tuple[float, float]]) -> str:
     return " ".join(
         f"[{name}={least:g},{most:g}]" if least else f"[{name}={most:g}]" for name, (least, most) in limits.items()
@@ -145,6 +157,7 @@ PARAMETERS = (
     QueueParameter("PRE_EXEC", "pre_exec", _always(command_line), str),
     QueueParameter("POST_EXEC", "post_exec", _always(command_line), str),
     QueueParameter("JOB_STARTER", "job_starter", _always(command_line), str),
+    QueueParameter("JOB_CONTROLS", "controls", _always(job_controls), _controls),
     QueueParameter("CONTAINER", "container", _always(site_container), str),
     QueueParameter("INTERACTIVE", "interactive", _always(interactive_jobs)),
     QueueParameter("RERUNNABLE", "rerunnable", _always(yes_or_no), _yes),

@@ -263,12 +263,6 @@ REFUSED: dict[str, str] = {
     "PRIVILEGED_USER_FORCE_BKILL": "gkill -r is everybody's for their own jobs",
     "SYSTEM_MAPPING_ACCOUNT": "jobs run as whoever submits them",
     "MAX_PENDING_JOBS": "MAX_PEND_JOBS is its name today",
-    "JOB_CONTROLS JOB_CONTROLS_FAIL_DEFAULT_ACTION": (
-        "jobs are suspended with STOP, resumed with CONT and ended as gkill does"
-    ),
-    "SUSPEND_CONTROL RESUME_CONTROL TERMINATE_CONTROL": (
-        "jobs are suspended with STOP, resumed with CONT and ended as gkill does"
-    ),
     "DEFAULT_JOB_CWD JOB_CWD": "gsub -cwd says where a job runs",
     "JOB_CWD_TTL": "folders of jobs are never removed",
     "DEFAULT_JOB_OUTDIR OUTDIR": "gsub -outdir says where the files of -o and -e go",

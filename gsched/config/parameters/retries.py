@@ -1,5 +1,5 @@
-"""RETRY, CHKPNT_SIGNAL, JOB_WARNING_ACTION and the retries of pre-execution commands as a file gives them. The forms of
-the first two are the business of gsched.model.jobs.
+"""RETRY, REQUEUE_EXIT_VALUES, SUCCESS_EXIT_VALUES, CHKPNT_SIGNAL, JOB_WARNING_ACTION and the retries of pre-execution
+commands as a file gives them. The forms of the first four are the business of gsched.model.jobs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import show
 from gsched.config.grammar.values import KeyValues, integer
 from gsched.model.jobs.job_signal import read_save_signal
+from gsched.model.jobs.requeue_exits import fault_in as requeue_fault_in
+from gsched.model.jobs.requeue_exits import success_fault_in
 from gsched.model.jobs.retry import fault_in
 
 _PREEXEC_RETRIES = integer(1, 2**31 - 2)
@@ -21,6 +23,22 @@ def retries(text: str) -> str:
     fault = fault_in(text)
     if fault is not None:
         raise BadRequest(f"'{show(fault.quoted)}'{fault.complaint}")
+    return " ".join(text.split())
+
+
+def exit_values(text: str) -> str:
+    """The text with single blanks. Raises BadRequest when it is not of that form."""
+    fault = requeue_fault_in(text)
+    if fault is not None:
+        raise BadRequest(f"'{show(fault.quoted)}'{fault.complaint}")
+    return " ".join(text.split())
+
+
+def success_values(text: str) -> str:
+    """The text with single blanks. Raises BadRequest when it is no list of exit codes and ranges of them."""
+    word = success_fault_in(text)
+    if word is not None:
+        raise BadRequest(f"'{show(word)}' is neither an exit code from 1 to 255 nor a range of them such as 3-9")
     return " ".join(text.split())
 
 

@@ -32,6 +32,7 @@ from gsched.core.instruction import (
 from gsched.master.agents.agent_roster import AgentRoster
 from gsched.master.agents.connected_agents import ConnectedAgent
 from gsched.master.agents.service_relay import ServiceRelay
+from gsched.master.agents.suspend_reasons import lsf_reasons
 from gsched.master.agents.task_relay import TaskRelay
 from gsched.master.store_lineage import StoreLineage
 from gsched.master.views.board import Board
@@ -320,9 +321,8 @@ class AgentSessions:
                     step=instruction.step,
                 )
                 return agent_pb2.MasterMessage(signal=sent)
-            case SuspendAttempt(job_id=job_id, attempt=attempt, moves_gpus=moves):
-                suspend = agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt, moves_gpus=moves)
-                return agent_pb2.MasterMessage(suspend=suspend)
+            case SuspendAttempt():
+                return self._suspend(instruction)
             case ResumeAttempt(job_id=job_id, attempt=attempt):
                 return agent_pb2.MasterMessage(resume=agent_pb2.ResumeAttempt(job_id=job_id, attempt=attempt))
             case LimitAttempt(job_id=job_id, attempt=attempt):
@@ -363,6 +363,14 @@ class AgentSessions:
         if job is None or job.allocation is None or job.attempt != instruction.attempt:
             return None
         return job
+
+    def _suspend(self, instruction: SuspendAttempt) -> agent_pb2.MasterMessage:
+        """With why it is suspended."""
+        job_id, attempt, moves = instruction.job_id, instruction.attempt, instruction.moves_gpus
+        suspend = agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt, moves_gpus=moves)
+        if (job := self._board.job(job_id)) is not None:
+            suspend.reasons, suspend.load_index = lsf_reasons(job.state, job.suspending_reason)
+        return agent_pb2.MasterMessage(suspend=suspend)
 
     def _start(self, instruction: StartJob, blobs: Mapping[str, bytes]) -> agent_pb2.MasterMessage | None:
         job = self._started(instruction)
@@ -414,6 +422,10 @@ class AgentSessions:
             start.mail_to = self._address(spec.mail_user, spec.user)
             start.mail_program, start.mail_server = params.mail_program, params.mail_server
         start.job_starter = profile.job_starter or queue.job_starter
+        controls = profile.controls.before(queue.controls)
+        if controls.text:
+            fill(start.controls, controls)
+            start.controls.defaults_on_failure = params.default_after_failed_control
         start.success_exit_values = profile.success_exit_values or queue.success_exit_values
 
     def _limit(self, job_id: int, attempt: int) -> agent_pb2.MasterMessage | None:

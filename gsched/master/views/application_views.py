@@ -64,5 +64,8 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
         "POST_EXEC": profile.post_exec,
         "JOB_STARTER": profile.job_starter,
         "CONTAINER": profile.container,
+        "SUSPEND_CONTROL": profile.controls.suspend,
+        "RESUME_CONTROL": profile.controls.resume,
+        "TERMINATE_CONTROL": profile.controls.terminate,
     }
     return ((name, text) for name, text in given.items() if text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.model.queues.job_controls import JobControls
 from gsched.model.queues.preempt_sparing import Sparing
 
 
@@ -33,4 +34,6 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     job_starter: str = ""
     container: str = ""
     """CONTAINER, as of a queue."""
+    controls: JobControls = JobControls()
+    """SUSPEND_CONTROL, RESUME_CONTROL, TERMINATE_CONTROL: as JOB_CONTROLS of a queue."""
     source: str = ""

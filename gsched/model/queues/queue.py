@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gsched.model.queues.gpu_idle_policy import GpuIdlePolicy
+from gsched.model.queues.job_controls import JobControls
 from gsched.model.queues.preempt_sparing import Sparing
 from gsched.model.queues.user import Share
 from gsched.model.queues.window import Window
@@ -86,6 +87,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     job_starter: str = ""
     container: str = ""
     """CONTAINER: image and mounts of jobs that name no container (gsched.model.queues.container)."""
+    controls: JobControls = JobControls()
+    """JOB_CONTROLS: what is done to jobs in place of stopping them, letting them go on, ending them."""
     exclusive: bool = False
     """-x may be used."""
     exclusive_units: str = ""

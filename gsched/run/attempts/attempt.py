@@ -34,6 +34,9 @@ class Attempt:
         self.group: FenceGroup | None = group_of(fence.kind, fence.folders) if fence is not None else None
         self.terminate_interval_s = order.terminate_interval_s
         self.ends_by_term = order.ends_by_term
+        self.controls = order.controls
+        self.action: asyncio.Task[None] | None = None
+        """The last action of `controls` that was begun to stop it, or to let it go on."""
         self.has_chosen_delay = False
         """Whoever had it ended has said how long before SIGKILL."""
         self.awaits_answer = False

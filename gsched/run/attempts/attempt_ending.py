@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterable
 
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
+from gsched.model.queues.job_controls import signal_of
 from gsched.run.attempts.attempt import Attempt
+from gsched.run.attempts.control_actions import ControlActions
 from gsched.run.containers.container_processes import main_of
 from gsched.run.order import OnUnkillable, SaveOrder, Unkillable
 from gsched.run.processes import attempt_processes, process_tree
@@ -26,6 +28,8 @@ BEGIN_S = 5.0
 HANGUP_S = 1.0
 """How long a job whose terminal was hung up may take to end."""
 _KILL_AGAIN_S = 1.0
+_ACTION_BEGUN = "terminate_action"
+"""The file in an attempt's folder that tells that the command in place of SIGINT and SIGTERM was begun."""
 _SWEEP_LOOK_S = 0.01
 _LOOKS_S = (0.02, 0.1, 0.5)
 """When, after a signal, one looks again for processes that it has not reached."""
@@ -34,8 +38,9 @@ _LOOKS_S = (0.02, 0.1, 0.5)
 class AttemptEndings:
     """Ends attempts of one spool."""
 
-    def __init__(self, spool: Spool, on_unkillable: OnUnkillable, clock: Clock) -> None:
+    def __init__(self, spool: Spool, on_unkillable: OnUnkillable, clock: Clock, actions: ControlActions) -> None:
         self._spool = spool
+        self._actions = actions
         self._clock = clock
         self._on_unkillable = on_unkillable
 
@@ -47,7 +52,11 @@ class AttemptEndings:
         if held.is_part:
             attempt_processes.tell(held, host_parts.END)
         ends_steps = self._spool.is_past_job(held.name)
-        gently = (signal.SIGTERM,) if held.ends_by_term else (signal.SIGINT, signal.SIGTERM)
+        gently: tuple[int, ...] = (signal.SIGTERM,) if held.ends_by_term else (signal.SIGINT, signal.SIGTERM)
+        if held.controls.terminate and not ends_steps and not hangup:
+            gently = await self._asked_to_end(held, interval_s, gently)
+            if held.ended.is_set():
+                return
         for signum in (signal.SIGHUP,) if hangup else gently:
             if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):
                 return
@@ -64,6 +73,35 @@ class AttemptEndings:
                 return
             if time.monotonic() - since >= process_tree.UNKILLABLE_AFTER_S:  # in the kernel, or another user's by now
                 self.note_unkillable(held, named(there))
+
+    async def _asked_to_end(self, held: Attempt, interval_s: float, gently: tuple[int, ...]) -> tuple[int, ...]:
+        """Do what the site does in place of these signals, once; which signals are to be sent before SIGKILL.
+
+        Nobody waits for a command longer than it may take: what has ended by then, or `interval_s` later, has.
+        """
+        action = held.controls.terminate
+        if number := signal_of(action):
+            return (number,)
+        if self._is_first(held):
+            if held.group is not None:
+                held.group.thaw()
+            if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
+                process_tree.send_all(attempt_processes.now(held), signal.SIGCONT)
+            acting = asyncio.ensure_future(self._actions.act(held, action))
+            ending = asyncio.ensure_future(held.ended.wait())
+            await asyncio.wait((acting, ending), return_when=asyncio.FIRST_COMPLETED)
+            ending.cancel()
+            if held.controls.defaults_on_failure and acting.done() and not acting.result():
+                return gently
+        await self._ends_within(held, interval_s)
+        return ()
+
+    def _is_first(self, held: Attempt) -> bool:
+        """Whether no agent has begun with the action. One that cannot be noted is not begun: SIGKILL follows."""
+        try:
+            return self._spool.is_first(held.name, _ACTION_BEGUN)
+        except OSError:
+            return False
 
     async def end_saved(self, held: Attempt, save: SaveOrder, interval_s: float) -> None:
         """Ask it to save its state, once, and end it when its time for that is over, if it is still there.

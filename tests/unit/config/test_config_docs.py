@@ -70,7 +70,7 @@ def test_the_application_profile_of_the_examples(config):
 
 def test_the_queues_of_the_examples(config):
     queues = config.queues
-    assert list(queues) == ["normal", "short", "night", "urgent", "idle"]
+    assert list(queues) == ["normal", "short", "night", "urgent", "idle", "licensed"]
     assert queues["normal"].host_levels == {"gpu01": 2, "gpu02": 2}
     assert queues["normal"].hosts == ("gpu01", "gpu02", "gpu03", "gpu04", "cpu01")
     assert queues["normal"].excluded_users == ("visitor",)
@@ -78,6 +78,7 @@ def test_the_queues_of_the_examples(config):
     assert queues["night"].run_window[1] == Window(5 * 1440 + 1200, 1440 + 480, True)
     assert queues["urgent"].reserve_s == 600
     assert queues["urgent"].users == ("ann", "bob", "eve", "tom")
+    assert queues["licensed"].controls.suspend == "SIGTSTP"
     assert queues["idle"].preemption.preemptable_by == ()
 
 

@@ -417,7 +417,7 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
             "RES_REQ = affinity[socket(1,same=core)]",
             "RES_REQ: Bad resource requirement syntax: Error in affinity section: same=core says nothing of sockets",
         ),
-        ("JOB_CONTROLS = SUSPEND[x]", "JOB_CONTROLS is not supported yet"),
+        ("JOB_IDLE = 0.1", "JOB_IDLE is not supported yet"),
         ("MAX_JOB_PREEMPT = 0", "MAX_JOB_PREEMPT: '0' is not a whole number from 1 to 2147483646"),
     ],
 )
