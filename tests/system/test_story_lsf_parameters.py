@@ -38,10 +38,19 @@ End Queue
 """
 
 
+PROFILES = """\
+Begin Application
+NAME = surrounded
+ENV_VARS = SITE='one two', OWN='of the site'
+POST_EXEC = echo $SITE > $LS_SUBCWD/after
+End Application
+"""
+
+
 @pytest.fixture(scope="module")
 def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
     cluster = module_cluster("--sim-gpus", "1:default")
-    cluster.configure(lsb_queues=QUEUES)
+    cluster.configure(lsb_queues=QUEUES, lsb_applications=PROFILES)
     return cluster
 
 
@@ -108,3 +117,11 @@ def test_what_a_queue_does_in_place_of_stopping_resuming_and_ending_a_job(cluste
     assert view.state == "EXIT" and view.result is not None
     assert (view.result.exit_code, view.result.term_reason) == (5, "TERM_OWNER")
     assert not (cluster.folder / "interrupted").exists()
+
+
+def test_a_profile_gives_variables_to_its_jobs_and_to_what_runs_around_them(cluster: Cluster) -> None:
+    job = cluster.submit("-app", "surrounded", "-o", "surrounded.out", "echo $SITE, $OWN", OWN="of the job")
+    cluster.wait(job)
+    assert "one two, of the job" in (cluster.folder / "surrounded.out").read_text()
+    assert (cluster.folder / "after").read_text() == "one two\n"
+    assert "SITE='one two',OWN='of the site'" in cluster.run("gapp", "-l", "surrounded").stdout

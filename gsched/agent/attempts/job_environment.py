@@ -85,6 +85,8 @@ class EnvironmentFacts:
     """The job can open its own GPUs alone, so CUDA numbers these from 0."""
     cuda_numbers: Mapping[str, int] = field(default_factory=dict)
     """UUID -> CUDA's number of all GPUs of the host; without it they are told by their UUIDs."""
+    site: Mapping[str, str] = field(default_factory=dict)
+    """What the site sets for jobs of its profile, where the submission says nothing."""
     login: Mapping[str, str] = field(default_factory=dict)
     """What a login of the job's user sets (see `login_variables`), where that is not the agent's."""
 
@@ -92,7 +94,7 @@ class EnvironmentFacts:
 def job_environment(block: bytes, facts: EnvironmentFacts) -> dict[str, str]:
     """The complete environment of the attempt; `block` is what was submitted."""
     spec, allocation = facts.spec, facts.allocation
-    found = parse_environment(block)
+    found = {**facts.site, **parse_environment(block)}
     for name in _SOMETIMES:  # a job submitted by a job must not take the other's for its own
         found.pop(name, None)
     part = next(part for part in allocation.hosts if part.host == facts.host)

@@ -395,6 +395,7 @@ class OrderBuilder:
                 places=self._host_context.places,
                 unix_group=self._group_of(start.login),
                 fenced=fenced,
+                site=message.env_vars,
                 cuda_numbers=self._host_context.cuda_numbers(),
             ),
         )

@@ -10,7 +10,7 @@ from gsched.config.grammar.unsupported import AS_HERE_APPLICATION, REFUSED_APPLI
 from gsched.config.grammar.values import KeyValues, command_line, integer, plain_text, queue_name, yes_or_no
 from gsched.config.parameters.containers import site_container
 from gsched.config.parameters.job_limits import job_limits, tasks, time_s
-from gsched.config.parameters.job_surroundings import control_action
+from gsched.config.parameters.job_surroundings import control_action, env_vars
 from gsched.config.parameters.preemption import read_sparing
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
 from gsched.config.parameters.retries import exit_values, preexec_retries, retry_action, success_values
@@ -68,6 +68,7 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         post_exec=settings.take("POST_EXEC", command_line, ""),
         job_starter=settings.take("JOB_STARTER", command_line, ""),
         container=settings.take("CONTAINER", site_container, ""),
+        env_vars=settings.take("ENV_VARS", env_vars, {}),
         controls=JobControls(
             suspend=settings.take("SUSPEND_CONTROL", control_action, ""),
             resume=settings.take("RESUME_CONTROL", control_action, ""),

@@ -269,7 +269,6 @@ REFUSED: dict[str, str] = {
     "JOB_INCLUDE_POSTPROC": "a post-execution command is part of the job: gjobs shows DONE when it is over",
     "ORPHAN_JOB_TERM_GRACE_PERIOD": "gsub -ti and KILL_ON_INVALID_DEPENDENCY end such jobs at once",
     "HOST_PRE_EXEC HOST_POST_EXEC": "PRE_EXEC and POST_EXEC run on the first host; glaunch reaches the others",
-    "ENV_VARS": "gsub -env gives variables to a job, JOB_STARTER to all jobs of a queue or profile",
     "NICE": "NICE of a queue",
     "PRIORITY": "PRIORITY of a queue, -sp of a job",
     "JOB_OVERRUN JOB_UNDERRUN JOB_IDLE": "GPU_IDLE tells of idle jobs, geff of all that ended",

@@ -1,12 +1,13 @@
-"""What is done around jobs and given to them, as files say it: JOB_CONTROLS of queues, and SUSPEND_CONTROL and its kin
-of application profiles.
+"""What is done around jobs and given to them, as files say it: JOB_CONTROLS of queues, SUSPEND_CONTROL and its kin, and
+ENV_VARS, of application profiles.
 
-Source: lsb.queues(5), JOB_CONTROLS; lsb.applications(5), SUSPEND_CONTROL.
+Source: lsb.queues(5), JOB_CONTROLS; lsb.applications(5), SUSPEND_CONTROL, ENV_VARS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import show
@@ -14,6 +15,9 @@ from gsched.config.grammar.values import command_line
 from gsched.model.queues.job_controls import ACTIONS, JobControls, signal_of
 
 _CHECKPOINT = "CHKPNT"
+_PAIR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*'([^'\"]*)'\s*(,|$)", re.ASCII)
+_OURS = ("LSB_", "LSF_", "GSCHED_", "LS_JOBPID", "LS_SUBCWD", "CUDA_VISIBLE_DEVICES")
+"""How names begin that say what a job is and holds."""
 
 
 def control_action(text: str) -> str:
@@ -60,3 +64,30 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
             raise BadRequest(f"the bracket behind {show(name.strip())} is not closed")
         yield name.strip(), behind[: end - 1]
         rest = behind[end:].strip()
+
+
+def env_vars(text: str) -> dict[str, str]:
+    """Name -> value; of a name that stands twice the last counts. Raises BadRequest."""
+    found: dict[str, str] = {}
+    rest = text
+    while rest.strip():
+        pair = _PAIR.match(rest)
+        if pair is None:
+            raise BadRequest(
+                f"'{show(rest.strip())}' does not begin with NAME='value' and a comma or nothing behind it"
+            )
+        name, value = pair[1], pair[2]
+        if name.startswith(_OURS):
+            raise BadRequest(f"{show(name)} is set by gsched itself")
+        if not value.isprintable():
+            raise BadRequest(f"the value of {show(name)} holds unprintable characters")
+        found[name] = value
+        rest = rest[pair.end() :]
+        if pair[3] and not rest.strip():
+            raise BadRequest(f"nothing stands behind the comma after {show(name)}")
+    return found
+
+
+def shown_env_vars(variables: Mapping[str, str]) -> str:
+    """As ENV_VARS is written."""
+    return ",".join(f"{name}='{value}'" for name, value in variables.items())

@@ -426,6 +426,7 @@ class AgentSessions:
         if controls.text:
             fill(start.controls, controls)
             start.controls.defaults_on_failure = params.default_after_failed_control
+        start.env_vars.update(profile.env_vars)
         start.success_exit_values = profile.success_exit_values or queue.success_exit_values
 
     def _limit(self, job_id: int, attempt: int) -> agent_pb2.MasterMessage | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gsched.config.files.queue_parameters import exit_or_suspend, shared_with_profiles
+from gsched.config.parameters.job_surroundings import shown_env_vars
 from gsched.master.views.array_views import ArrayCopy
 from gsched.master.views.user_views import SlotCount
 from gsched.model.config import ClusterConfig
@@ -64,6 +65,7 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
         "POST_EXEC": profile.post_exec,
         "JOB_STARTER": profile.job_starter,
         "CONTAINER": profile.container,
+        "ENV_VARS": shown_env_vars(profile.env_vars),
         "SUSPEND_CONTROL": profile.controls.suspend,
         "RESUME_CONTROL": profile.controls.resume,
         "TERMINATE_CONTROL": profile.controls.terminate,

@@ -34,6 +34,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     job_starter: str = ""
     container: str = ""
     """CONTAINER, as of a queue."""
+    env_vars: dict[str, str] = {}
+    """ENV_VARS: variables of its jobs and of the commands around them that the submission does not set itself."""
     controls: JobControls = JobControls()
     """SUSPEND_CONTROL, RESUME_CONTROL, TERMINATE_CONTROL: as JOB_CONTROLS of a queue."""
     source: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 
 
-async def order_of(folder: Path, spec: JobSpec, **site: str) -> Order:
+async def order_of(folder: Path, spec: JobSpec, **site: Any) -> Order:
     clock = ManualClock()
     executor = ProcessExecutor(folder, "c", on_started=lambda *_: None, on_ended=lambda *_: None, clock=clock)
     builder = OrderBuilder("h", "u", executor, clock, HostContext(locks_gpus=lambda: False, places={}))
@@ -67,3 +68,11 @@ def test_a_code_with_which_the_job_waits_again_is_none_with_which_it_is_done(
 ) -> None:
     order = asyncio.run(order_of(tmp_path / "spool", spec, success_exit_values="7 20-21 99"))
     assert order.done_codes == codes
+
+
+def test_a_profile_sets_variables_that_the_submission_does_not(tmp_path: Path) -> None:
+    spec = JobSpec(command="true", user="u", queue="q", cwd="/", environment="")
+    order = asyncio.run(
+        order_of(tmp_path / "spool", spec, environment=b"OWN=job\0", env_vars={"OWN": "site", "A": "b c"})
+    )
+    assert (order.environment["OWN"], order.environment["A"]) == ("job", "b c")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import check
 
+from gsched.config.parameters.job_surroundings import env_vars, shown_env_vars
 from gsched.model.queues.application import Application
 
 
@@ -62,3 +63,34 @@ def test_what_is_wrong_is_named(text, error):
 def test_the_default_profile_must_exist():
     checked = check({"lsb.params": "Begin Parameters\nDEFAULT_APPLICATION = nosuch\nEnd Parameters\n"})
     assert checked.errors == ["lsb.params: DEFAULT_APPLICATION: profile nosuch is not defined in lsb.applications"]
+
+
+@pytest.mark.parametrize(
+    ("text", "variables"),
+    [
+        ("A='x'", {"A": "x"}),
+        ("A = 'one two', B='' ,A='$HOME, as it is'", {"A": "$HOME, as it is", "B": ""}),
+        ("\"A='x',B='y'\"", {"A": "x", "B": "y"}),
+    ],
+)
+def test_variables_of_a_profile(text: str, variables: dict[str, str]) -> None:
+    checked = check({"lsb.applications": f"Begin Application\nNAME = a\nENV_VARS = {text}\nEnd Application\n"})
+    assert checked.errors == []
+    assert checked.config is not None and checked.config.applications["a"].env_vars == variables
+    assert env_vars(shown_env_vars(variables)) == variables
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("A=x", "'A=x' does not begin with NAME='value' and a comma or nothing behind it"),
+        ("A='x' B='y'", "'A='x' B='y'' does not begin with NAME='value'"),
+        ("A='x',", "nothing stands behind the comma after A"),
+        ("2A='x'", "'2A='x'' does not begin with"),
+        ("LSB_JOBID='7'", "LSB_JOBID is set by gsched itself"),
+        ("CUDA_VISIBLE_DEVICES='0'", "CUDA_VISIBLE_DEVICES is set by gsched itself"),
+    ],
+)
+def test_what_is_no_variable_is_named(text: str, error: str) -> None:
+    (told,) = check({"lsb.applications": f"Begin Application\nNAME = a\nENV_VARS = {text}\nEnd Application\n"}).errors
+    assert f"lsb.applications:3: ENV_VARS: {error}" in told, told
