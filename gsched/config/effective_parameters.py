@@ -26,6 +26,8 @@ def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ())
         "DEFAULT_QUEUE": " ".join(params.default_queues),
         "DEFAULT_PROJECT": params.default_project,
         "DEFAULT_APPLICATION": params.default_application or None,
+        "DEFAULT_JOB_CWD": params.default_job_cwd or None,
+        "DEFAULT_JOB_OUTDIR": params.default_job_outdir or None,
         "MBD_SLEEP_TIME": params.master_sleep_s,
         "SBD_SLEEP_TIME": config.timing.usage_sample_s,
         "CPU_PEAK_SAMPLE_DURATION": config.timing.cpu_peak_s,

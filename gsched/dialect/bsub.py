@@ -7,6 +7,7 @@ own functions only. Source: bsub(1) of LSF 10.1.
 from __future__ import annotations
 
 import errno
+import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -419,7 +420,7 @@ def _submission(
     if source.earlier is not None:
         values, env, around = _over_earlier(source.earlier, options, values, around)
     else:
-        values = _values(options, values if other is None else _fields(other.spec) | values, env)
+        values = _values(options, values if other is None else _fields(other.spec) | values, env, around.cwd)
     notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)
     if other is not None:  # mail that its script asks for
         notices, targets = (*notices, *other.spec.notices), (*targets, *read_targets(other.notice_targets))
@@ -457,11 +458,13 @@ def _check_questions(options: Parsed) -> None:
         raise BadRequest("--json is given together with --dry-run")
 
 
-def _values(options: Parsed, values: SpecValues, env: Mapping[str, str]) -> SpecValues:
+def _values(options: Parsed, values: SpecValues, env: Mapping[str, str], cwd: str) -> SpecValues:
     """The fields, with what a job gets that does not say it itself."""
     if not values.get("queue"):
         values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))
     values |= {name: env.get(variable, "") for name, variable in _FROM_ENVIRONMENT.items() if not values.get(name)}
+    if env.get("LSB_JOB_CWD") and not values.get("specified_cwd"):
+        values["specified_cwd"] = posixpath.normpath(posixpath.join(cwd, check_text(env["LSB_JOB_CWD"], "LSB_JOB_CWD")))
     if options.has("-notebook") and "name" not in values:
         values["name"] = NOTEBOOK_NAME
     if "slots" not in values:

@@ -95,6 +95,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     default_queues: tuple[str, ...] = ("normal",)
     """DEFAULT_QUEUE: of jobs that name no queue; of several the first that accepts the job."""
     default_project: str = "default"
+    default_job_cwd: str = ""
+    """DEFAULT_JOB_CWD: where jobs run that do not say it; patterns in it. Relative: to where they are submitted."""
+    default_job_outdir: str = ""
+    """DEFAULT_JOB_OUTDIR: as -outdir, of jobs that give none."""
     egroup_update_s: float | None = None
     """EGROUP_UPDATE_INTERVAL: how often the members that egroup lists are asked for anew; None: at a reconfig alone."""
     mail_to: str = "!U"

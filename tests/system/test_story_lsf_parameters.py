@@ -43,6 +43,8 @@ Begin Application
 NAME = surrounded
 ENV_VARS = SITE='one two', OWN='of the site'
 POST_EXEC = echo $SITE > $LS_SUBCWD/after
+JOB_CWD = run.%J
+OUTDIR = out/%J
 End Application
 """
 
@@ -120,8 +122,13 @@ def test_what_a_queue_does_in_place_of_stopping_resuming_and_ending_a_job(cluste
 
 
 def test_a_profile_gives_variables_to_its_jobs_and_to_what_runs_around_them(cluster: Cluster) -> None:
-    job = cluster.submit("-app", "surrounded", "-o", "surrounded.out", "echo $SITE, $OWN", OWN="of the job")
+    job = cluster.submit("-app", "surrounded", "-o", "surrounded.out", "echo $SITE, $OWN, $PWD", OWN="of the job")
     cluster.wait(job)
-    assert "one two, of the job" in (cluster.folder / "surrounded.out").read_text()
+    output = (cluster.folder / "out" / str(job) / "surrounded.out").read_text()
+    assert f"one two, of the job, {cluster.folder}/run.{job}" in output
     assert (cluster.folder / "after").read_text() == "one two\n"
+    elsewhere = cluster.submit("-app", "surrounded", "pwd > where", LSB_JOB_CWD="own.%J")
+    cluster.wait(elsewhere)
+    place = cluster.folder / f"own.{elsewhere}"
+    assert (place / "where").read_text() == f"{place}\n"
     assert "SITE='one two',OWN='of the site'" in cluster.run("gapp", "-l", "surrounded").stdout

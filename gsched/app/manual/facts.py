@@ -21,6 +21,7 @@ _SUBMITTING = {
     "LSB_DEFAULT_APP": "Application profile without -app.",
     "LSB_DEFAULT_JOBGROUP": "Job group without -g.",
     "LSB_DEFAULT_USERGROUP": "User group without -G.",
+    "LSB_JOB_CWD": "Working directory of the job without -cwd.",
     "LSB_ESUB_METHOD": "esub programs that run before those of -a.",
     "LSB_API_QUOTE_CMD": "Y: the first word of the command is quoted like the others.",
     "LSB_PACK_SKIP_ERROR": "Y: a line of -pack that is refused does not end the rest.",

@@ -21,6 +21,7 @@ from gsched.config.grammar.values import (
     absolute_path,
     group_name,
     integer,
+    job_folder,
     plain_text,
     queue_name,
     real,
@@ -117,6 +118,8 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
     return Params(
         default_queues=settings.take("DEFAULT_QUEUE", _default_queues, default.default_queues),
         default_project=settings.take("DEFAULT_PROJECT", _project, default.default_project),
+        default_job_cwd=settings.take("DEFAULT_JOB_CWD", job_folder, ""),
+        default_job_outdir=settings.take("DEFAULT_JOB_OUTDIR", job_folder, ""),
         default_application=settings.take("DEFAULT_APPLICATION", queue_name, ""),
         master_sleep_s=sleep_s,
         job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,

@@ -163,8 +163,11 @@ WITHOUT_EFFECT_PARAMS: dict[str, str] = lsf_topics.noted(lsf_names.PARAMS) | {
 
 _POSTPROC = (_ON, "a job has ended when its post-execution commands have")
 
+_NEVER_REMOVED = (frozenset({"2147483647"}), "folders of jobs are never removed")
+
 AS_HERE_PARAMS: dict[str, tuple[frozenset[str], str]] = {
     "JOB_INCLUDE_POSTPROC": _POSTPROC,
+    "JOB_CWD_TTL": _NEVER_REMOVED,
     "ABS_RUNLIMIT": (_ON, "run limits are never scaled by the speed of hosts"),
     "ENABLE_EVENT_STREAM": (_OFF, "that is so"),
     "CONDENSE_PENDING_REASONS": (_OFF, "that is so"),
@@ -183,6 +186,7 @@ REFUSED_APPLICATION: dict[str, str] = _of_lsf(lsf_names.APPLICATION) | {
 
 AS_HERE_APPLICATION: dict[str, tuple[frozenset[str], str]] = {
     "ABS_RUNLIMIT": AS_HERE_PARAMS["ABS_RUNLIMIT"],
+    "JOB_CWD_TTL": _NEVER_REMOVED,
     "JOB_INCLUDE_POSTPROC": _POSTPROC,
 }
 

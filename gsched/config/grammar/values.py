@@ -115,6 +115,15 @@ def absolute_path(text: str) -> str:
     return text.rstrip("/") or "/"
 
 
+def job_folder(text: str) -> str:
+    """A folder of jobs: absolute, or relative to where they are submitted, with patterns such as %J in it."""
+    if not text.isprintable() or len(text) > 4000:
+        raise BadRequest(f"'{show(text)}' is not a path")
+    if "$" in text:
+        raise BadRequest(f"'{show(text)}': variables are not replaced; %H is the home directory, %U the user")
+    return text
+
+
 def plain_text(text: str) -> str:
     """Any text of one line."""
     if not text.isprintable():

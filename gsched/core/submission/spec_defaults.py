@@ -19,6 +19,7 @@ from gsched.core.control.administration import group_path
 from gsched.core.pending.dependency_check import resolve
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.container_check import CONTAINER_FIELDS, check_container, site_container
+from gsched.core.submission.job_folders import FOLDERS, site_folders
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.job_service import AUTO_PORT, LEAST_PORT, MOST_PORT, MOST_USERS, is_service
@@ -47,6 +48,7 @@ def as_asked(spec: JobSpec) -> JobSpec:
         changes |= _NO_SAVING
     if "container" in names:
         changes |= dict.fromkeys(CONTAINER_FIELDS, ()) | {"container": ""}
+    changes |= {name: "" for name in FOLDERS if name in names}
     limits = {name: value for name, value in spec.limits.items() if f"limits.{name}" not in names}
     defaulted = ("slots",) if "slots" in names else ()
     return msgspec.structs.replace(spec, **changes, limits=limits, defaulted=defaulted)
@@ -71,8 +73,8 @@ def _saving(spec: JobSpec, queue: Queue) -> dict[str, Any]:
     }
 
 
-_FILLED = ("warning_signal", "container")
-"""Fields that stand for all that CHKPNT_SIGNAL, JOB_WARNING_ACTION and CONTAINER fill in."""
+_FILLED = ("warning_signal", "container", *FOLDERS)
+"""Fields that stand for all that CHKPNT_SIGNAL, JOB_WARNING_ACTION, CONTAINER and the site's folders fill in."""
 
 
 def _check_container(
@@ -141,7 +143,7 @@ def complete(
     profile = _application(spec, config)
     asked, spec = spec, with_profile(spec, profile)
     limits = _limits(spec, queue)
-    filled = _saving(spec, queue) | site_container(spec, queue, profile)
+    filled = _saving(spec, queue) | site_container(spec, queue, profile) | site_folders(spec, profile, params)
     _check_restarts(spec)
     _check_container(spec, filled, user, config, old)
     run_limit_s = _run_limit(spec, queue)

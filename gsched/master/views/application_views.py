@@ -65,6 +65,8 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
         "POST_EXEC": profile.post_exec,
         "JOB_STARTER": profile.job_starter,
         "CONTAINER": profile.container,
+        "JOB_CWD": profile.job_cwd,
+        "OUTDIR": profile.output_dir,
         "ENV_VARS": shown_env_vars(profile.env_vars),
         "SUSPEND_CONTROL": profile.controls.suspend,
         "RESUME_CONTROL": profile.controls.resume,

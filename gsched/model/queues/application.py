@@ -34,6 +34,10 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     job_starter: str = ""
     container: str = ""
     """CONTAINER, as of a queue."""
+    job_cwd: str = ""
+    """JOB_CWD: where its jobs run that do not say it; patterns in it. Relative: to where they are submitted."""
+    output_dir: str = ""
+    """OUTDIR: as -outdir, of jobs that give none."""
     env_vars: dict[str, str] = {}
     """ENV_VARS: variables of its jobs and of the commands around them that the submission does not set itself."""
     controls: JobControls = JobControls()

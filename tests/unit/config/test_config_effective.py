@@ -16,6 +16,8 @@ from gsched.model.queues.fairshare_factors import factors_of
 UNUSUAL = """
 DEFAULT_QUEUE = normal
 DEFAULT_PROJECT = p1
+DEFAULT_JOB_CWD = /scratch/%U/%J
+DEFAULT_JOB_OUTDIR = out
 MBD_SLEEP_TIME = 4
 SBD_SLEEP_TIME = 1.5
 CPU_PEAK_SAMPLE_DURATION = 30

@@ -127,3 +127,19 @@ def test_for_what_a_job_is_ended_instead_of_suspended() -> None:
 )
 def test_formats_of_commands_may_stand_in_lsf_conf(name: str) -> None:
     assert check({"lsf.conf": f'{BASE["lsf.conf"]}{name}="name:8"\n'}).errors == []
+
+
+def test_folders_of_jobs_are_paths_with_patterns_and_are_never_removed() -> None:
+    lines = "DEFAULT_JOB_CWD = /scratch/%U/%J\nDEFAULT_JOB_OUTDIR = out\nJOB_CWD_TTL = 2147483647\n"
+    checked = check({"lsb.params": f"Begin Parameters\n{lines}End Parameters\n"})
+    assert checked.errors == []
+    assert checked.config is not None
+    assert (checked.config.params.default_job_cwd, checked.config.params.default_job_outdir) == (
+        "/scratch/%U/%J",
+        "out",
+    )
+    assert any("JOB_CWD_TTL has no effect: folders of jobs are never removed" in note for note in checked.notes)
+    wrong = "Begin Application\nNAME = a\nJOB_CWD = $HOME/run\nOUTDIR = out\nJOB_CWD_TTL = 24\nEnd Application\n"
+    first, second = check({"lsb.applications": wrong}).errors
+    assert "lsb.applications:3: JOB_CWD: '$HOME/run': variables are not replaced; %H is the home directory" in first
+    assert "lsb.applications:5: JOB_CWD_TTL is not supported yet: folders of jobs are never removed" in second

@@ -356,3 +356,21 @@ def test_a_queue_limits_what_rusage_asks_for(asked: str, refused: bool) -> None:
                 world.submit(job)
         else:
             world.submit(job)
+
+
+def test_profile_and_cluster_say_where_jobs_run_that_do_not_say_it() -> None:
+    made = config()
+    folders = Application(name="folders", job_cwd="run/%J", output_dir="/out/%U")
+    params = msgspec.structs.replace(made.params, default_job_cwd="/scratch/%J", default_job_outdir="")
+    world = World(msgspec.structs.replace(made, params=params, applications=made.applications | {"folders": folders}))
+    plain, profiled, own, other = world.submit(
+        spec(cwd="/home/ann"),
+        spec(cwd="/home/ann", application="folders"),
+        spec(cwd="/home/ann", application="folders", specified_cwd="/w", output_dir="/o"),
+        spec(cwd="/home/ann", front_end="slurm"),
+    )
+    found = [(world.job(each).spec.specified_cwd, world.job(each).spec.output_dir) for each in (plain, profiled, own)]
+    assert found == [("/scratch/%J", ""), ("/home/ann/run/%J", "/out/%U"), ("/w", "/o")]
+    assert world.job(other).spec.specified_cwd == ""
+    assert world.modify(profiled, application="") == [""]
+    assert world.job(profiled).spec.specified_cwd == "/scratch/%J" and world.job(profiled).spec.output_dir == ""

@@ -83,6 +83,8 @@ def test_every_option() -> None:
 def test_defaults_from_the_environment() -> None:
     job = submit("prog", env={"LSB_DEFAULTQUEUE": "night", "LSB_DEFAULTPROJECT": "p1"})
     assert (job.spec.queue, job.spec.queue_named, job.spec.project) == ("night", False, "p1")
+    assert submit("prog", env={"LSB_JOB_CWD": "run.%J"}).spec.specified_cwd == "/home/ann/dir/run.%J"
+    assert submit("-cwd", "/w", "prog", env={"LSB_JOB_CWD": "run.%J"}).spec.specified_cwd == "/w"
 
 
 def test_that_no_slots_were_asked_for_is_told() -> None:

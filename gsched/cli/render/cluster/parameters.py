@@ -11,6 +11,8 @@ from gsched.model.views.view import ClusterView, Parameter
 _MEANINGS: dict[str, tuple[str, str]] = {
     "DEFAULT_QUEUE": ("Default queue", ""),
     "DEFAULT_PROJECT": ("Default project", ""),
+    "DEFAULT_JOB_CWD": ("Working directory of jobs that name none", ""),
+    "DEFAULT_JOB_OUTDIR": ("Directory for the output files of jobs that name none", ""),
     "MBD_SLEEP_TIME": ("Unit of JOB_ACCEPT_INTERVAL and MAX_RESERVE_TIME", "seconds"),
     "SBD_SLEEP_TIME": ("Interval between two samples of what a job uses", "seconds"),
     "CPU_PEAK_SAMPLE_DURATION": ("Time over which the peak of a job's CPU use is a mean", "seconds"),
