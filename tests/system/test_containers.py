@@ -20,6 +20,12 @@ QUEUE_NAME = boxed
 PRIORITY = 20
 CONTAINER = docker[image(registry.example/site:2) options(--rm -v /tmp:/scratch:ro)]
 End Queue
+
+Begin Queue
+QUEUE_NAME = gone
+PRIORITY = 20
+CONTAINER = podman[image(oci-archive:/images/gone.tar)]
+End Queue
 """
 
 
@@ -66,6 +72,29 @@ def test_a_command_runs_inside_with_the_environment_but_no_value_among_the_words
     assert [each[1] for each in after] == ["ps"], "what could be left is looked for when the job is over"
     told = cluster.run("gjobs", "-l", str(job)).stdout.replace("\n", "").replace(" " * 21, "")
     assert f"Container Image <{IMAGE}>" in told and f"Container Mounts <{cluster.folder}/data:/data:ro>" in told
+
+
+@pytest.mark.parametrize("words", [["-q", "gone"], ["--container", "oci-archive:/images/gone.tar"]])
+def test_an_image_that_is_not_on_the_host_is_named(cluster: Cluster, words: list[str]) -> None:
+    job = cluster.submit("-o", "out.%J", *words, "true")
+    (done,) = cluster.wait(job)
+    assert done.state == "EXIT"
+    told = cluster.run("gjobs", "-l", str(job)).stdout.replace("\n", "").replace(" " * 21, "")
+    assert "container image /images/gone.tar: No such file or directory" in told
+
+
+def test_steps_before_a_job_may_fetch_its_image(cluster: Cluster) -> None:
+    image = cluster.folder / "fetched.tar"
+    job = cluster.submit("-E", f"touch {image}", "--container", f"oci-archive:{image}", "true")
+    assert [view.state for view in cluster.wait(job)] == ["DONE"] and image.exists()
+
+
+def test_a_check_of_the_files_notes_an_image_of_the_site_that_is_not_there(cluster: Cluster) -> None:
+    said = cluster.run("gadmin", "ckconfig").stderr.splitlines()
+    assert [line for line in said if "CONTAINER" in line] == [
+        "note: CONTAINER of queue gone: /images/gone.tar is not to be had on this host (No such file or directory); "
+        "the hosts that run its jobs need it"
+    ]
 
 
 def test_a_script_and_its_lines(cluster: Cluster) -> None:

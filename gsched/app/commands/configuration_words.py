@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -11,6 +12,9 @@ from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
 from gsched.app.commands.master_client import connect
 from gsched.config.configuration import load
 from gsched.config.files.lsf_conf import settings_of
+from gsched.model.config import ClusterConfig
+from gsched.model.queues.container import read_site_container
+from gsched.run.containers.container_words import image_path
 from gsched.wire.identity.caller_identity import uid_of_user
 
 
@@ -28,7 +32,24 @@ def check_files(envdir: str | None, *, verbose: bool) -> None:
     loaded = load(conf_of(envdir), has_account=_has_account, run_egroup=True)
     errors = [str(problem) for problem in loaded.problems if problem.severity == "error"]
     notes = [str(problem) for problem in loaded.problems if problem.severity != "error"]
+    notes += site_image_notes(loaded.config) if loaded.config is not None else []
     _report(errors, notes if verbose or not errors else [])
+
+
+def site_image_notes(config: ClusterConfig) -> list[str]:
+    """Of each CONTAINER whose image is a file or folder that is not on this host, what keeps it from being found."""
+    owners = [(f"queue {queue.name}", queue.container) for queue in config.queues.values()]
+    owners += [(f"application profile {each.name}", each.container) for each in config.applications.values()]
+    notes = []
+    for owner, text in owners:
+        path = image_path(read_site_container(text)[0]) if text else ""
+        try:
+            if path:
+                os.stat(path)
+        except OSError as error:
+            why = f"{path} is not to be had on this host ({error.strerror})"
+            notes.append(f"note: CONTAINER of {owner}: {why}; the hosts that run its jobs need it")
+    return notes
 
 
 def _has_account(name: str) -> bool:

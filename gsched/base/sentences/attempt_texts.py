@@ -31,6 +31,7 @@ ATTEMPT_TEXTS: dict[str, str] = {
     "attempt.left_processes": "processes of the job could not be ended after it",
     "attempt.folder": "folder {0}: {1}",
     "attempt.no_directory": "working directory {0}: {1}",
+    "attempt.no_image": "container image {0}: {1}",
     "attempt.no_input": "input file {0}: {1}",
     "attempt.output": "output file {0}: {1}",
     "attempt.output_kept": ("output file {0}: {1}; the output is kept on the execution host, where gpeek finds it"),

@@ -41,8 +41,16 @@ _ADDED = ("LS_JOBPID", "LSB_JOBRES_PID")
 """What a job's process is told as the last thing."""
 _OF_ITS_OWN = ("/tmp", "/var/tmp")
 """Folders of Apptainer's containers that are empty, and gone when the job ends."""
+_ARCHIVES = ("oci-archive:", "docker-archive:")
 _BEFORE = ("--cgroup-manager=cgroupfs",)
 """Nobody asks systemd for a group: the job's is there."""
+
+
+def image_path(image: str) -> str:
+    """The file or folder that the image is; empty where it comes from a registry."""
+    if image.startswith("/"):
+        return image
+    return image.partition(":")[2] if image.startswith(_ARCHIVES) else ""
 
 
 def contained(

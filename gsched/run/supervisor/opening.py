@@ -15,7 +15,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.machine import gpu_lock
 from gsched.run.account import acting_as
 from gsched.run.attempt_files import INPUT, SCRIPT, STDERR, STDOUT
-from gsched.run.containers.container_words import contained
+from gsched.run.containers.container_words import contained, image_path
 from gsched.run.fence.group import FenceGroup, group_of, make_fenced
 from gsched.run.processes import process_tree
 from gsched.run.processes.procfs import is_of_proc
@@ -138,6 +138,7 @@ class AttemptOpening:
         try:
             with acting_as(self.rights.user):
                 self._enter_folder()
+                self._find_image()
             self.streams = self._open_streams()
         except PermissionError as error:  # a root that may not do all that root may
             raise NotStarted(str(error)) from error
@@ -161,6 +162,16 @@ class AttemptOpening:
         except (OSError, ValueError) as error:
             problem = coded("attempt.no_directory", self._order.cwd, why(error))
             raise FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
+
+    def _find_image(self) -> None:
+        """What runs containers says it in words of its own. Where steps come first, they may fetch the image."""
+        container = self._order.container
+        path = "" if container is None or self._order.first else image_path(container.image)
+        try:
+            if path and container is not None and container.holds_main:
+                os.stat(path)
+        except OSError as error:
+            raise FinalFailure(coded("attempt.no_image", path, why(error))) from error
 
     def _leave_room(self) -> None:
         """For the report above the output; where that cannot be done the report will stand below it."""

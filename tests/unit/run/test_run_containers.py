@@ -12,7 +12,7 @@ import pytest
 from gsched.run.containers import container_processes, container_words
 from gsched.run.containers.container import Container
 from gsched.run.containers.container_processes import SignalReach, main_of, of_job
-from gsched.run.containers.container_words import contained, of_registry, removal
+from gsched.run.containers.container_words import contained, image_path, of_registry, removal
 from gsched.run.order import Order, read_order, written_order
 from gsched.run.processes.process_tree import Process
 
@@ -75,6 +75,20 @@ def test_a_task_has_a_container_and_a_terminal_of_its_own() -> None:
 )
 def test_an_image_that_the_host_has_is_not_asked_for_again(image: str, name: str) -> None:
     assert of_registry(image) == name
+
+
+@pytest.mark.parametrize(
+    ("image", "path"),
+    [
+        ("docker://a/my-archive:1", ""),
+        ("/i/a.sif", "/i/a.sif"),
+        ("/i/folder", "/i/folder"),
+        ("oci-archive:/i/a.tar", "/i/a.tar"),
+        ("docker-archive:/i/oci-archive:a", "/i/oci-archive:a"),
+    ],
+)
+def test_an_image_is_a_file_or_comes_from_a_registry(image: str, path: str) -> None:
+    assert image_path(image) == path
 
 
 def test_root_is_not_mapped() -> None:
