@@ -7,8 +7,8 @@ has two owners: neither in the ledger nor in what really runs on the hosts.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 from core_history_agents import DEVICES, REQUIREMENTS, TOPOLOGY, AgentModel, configs, held_by_jobs
@@ -47,7 +47,7 @@ from gsched.model.gpus.gpu_idle import AttemptIdleness, GpuIdleness, IdleLimits
 from gsched.model.hosts.host import ComputeMode, GpuReport
 from gsched.model.jobs.job import FINISHED, PENDING, AttemptFailure, AttemptResult, JobSpec, Usage
 from gsched.model.jobs.notice import EVENTS, NoticeEnd, NoticeWish
-from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.allocation import SHARING, HostAllocation
 from gsched.model.ledgers.devices import SETTABLE_MODES
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.views.room_view import ReservationView
@@ -58,6 +58,9 @@ USERS = st.sampled_from(["ann", "bob", "root"])
 class Histories(RuleBasedStateMachine):
     """One cluster and all that may happen to it."""
 
+    devices: ClassVar[Mapping[str, int]] = DEVICES
+    """Host -> its GPUs."""
+
     @initialize()
     def begin(self) -> None:
         self.configs = configs()
@@ -66,7 +69,7 @@ class Histories(RuleBasedStateMachine):
         self.events: list[AnyEvent] = []
         self.aside: list[tuple[int, int]] = []
         """(number of events before it, job) of each job set aside at a restart."""
-        self.agents = {name: AgentModel(name) for name in DEVICES}
+        self.agents = {name: AgentModel(name) for name in self.devices}
         self.engine = Engine(ClusterState(), self.config, self.now)
         self.sessions = 0
         self.tokens: dict[str, tuple[Submit, list[int]]] = {}
@@ -338,7 +341,7 @@ class Histories(RuleBasedStateMachine):
         agent = self.agents[host]
         if agent.connected:
             what = {"mode_settable": mode in SETTABLE_MODES, "mode_given": ComputeMode.DEFAULT if given else None}
-            seen = GpuReport(known=False, reason="hangs") if fails else gpus(DEVICES[host], mode, host, **what)
+            seen = GpuReport(known=False, reason="hangs") if fails else gpus(self.devices[host], mode, host, **what)
             busy = 3.0 if fails else 0.0
             self.do(HostReported(host, agent.session, load(external={"seats": 1.0}, r1m=busy), seen))
 
@@ -457,7 +460,7 @@ class Histories(RuleBasedStateMachine):
                 for gpu in part.gpus:
                     owners.setdefault(gpu.uuid, []).append((key, gpu.claim))
             for uuid, found in owners.items():
-                assert len(found) == 1 or {claim for _, claim in found} == {"ngpus_shared"}, (uuid, found)
+                assert len(found) == 1 or {claim for _, claim in found} <= SHARING, (uuid, found)
 
     @invariant()
     def what_really_runs_shares_no_cpu(self) -> None:

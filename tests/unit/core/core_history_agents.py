@@ -18,6 +18,7 @@ from gsched.core.instruction import (
     Instruction,
     SendNotice,
     SignalAttempt,
+    SpareAttempt,
     StartJob,
     TerminateAttempt,
 )
@@ -25,7 +26,7 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.topology import Processor, Topology
-from gsched.model.jobs.job import STARTED, AttemptResult
+from gsched.model.jobs.job import EXIT_SAVED, STARTED, AttemptResult
 from gsched.model.jobs.notice import NoticeEnd
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -98,6 +99,8 @@ class AgentModel:
     """Attempts whose jobs have another first host: what runs here is a part, which ends when it is told to."""
     opened: set[AttemptKey] = field(default_factory=set)
     """Parts that have ever been opened here."""
+    saving: dict[AttemptKey, str] = field(default_factory=dict)
+    """Attempts that save their state -> the keyword for why they are asked to."""
     notices: dict[str, bool] = field(default_factory=dict)
     """Notices on its disk, and whether they were sent."""
     sent: list[str] = field(default_factory=list)
@@ -116,6 +119,16 @@ class AgentModel:
         if key in self.running():
             self.ended[key] = AttemptEnded(*key, self.name, result, is_part=key in self.elsewhere)
             self.news.append(self.ended[key])
+
+    def save(self, key: AttemptKey, at: float, exit_code: int | None = EXIT_SAVED) -> None:
+        """One that saves its state ends. `exit_code`: None: it is killed at the end of its time."""
+        reason = self.saving.pop(key, "")
+        self.end(
+            key,
+            AttemptResult(
+                exit_code=exit_code, signal=None if exit_code is not None else 9, ended_at=at, term_reason=reason
+            ),
+        )
 
     def send_notices(self) -> list[Command]:
         """Those that it has not sent yet; what it tells of them."""
@@ -145,18 +158,29 @@ class AgentModel:
             case TerminateAttempt(job_id=job_id, attempt=attempt, given_up=True) if (job_id, attempt) not in self.parts:
                 result = AttemptResult(started=False, ended_at=at)
                 self.news.append(AttemptEnded(job_id, attempt, self.name, result, given_up=True))
-            case TerminateAttempt(job_id=job_id, attempt=attempt) | SignalAttempt(job_id=job_id, attempt=attempt):
-                started = (job_id, attempt) in self.started
-                self.end((job_id, attempt), AttemptResult(signal=15, started=started, ended_at=at))
+            case SpareAttempt(job_id=job_id, attempt=attempt):
+                self.saving.pop((job_id, attempt), None)
+            case TerminateAttempt() | SignalAttempt():
+                self._obey_about_end(order, at)
             case _ if hasattr(order, "attempts"):
                 for key in order.attempts:
                     if self.ended.pop(key, None) is not None:
                         self.parts.pop(key, None)
                         self.started.pop(key, None)
 
+    def _obey_about_end(self, order: TerminateAttempt | SignalAttempt, at: float) -> None:
+        """It ends, or saves its state first."""
+        key = (order.job_id, order.attempt)
+        started = key in self.started
+        if started and isinstance(order, TerminateAttempt) and order.save is not None and key in self.running():
+            self.saving[key] = order.reason
+        else:
+            self.end(key, AttemptResult(signal=15, started=started, ended_at=at))
+
     def reboot(self) -> None:
         """Everything that ran is gone; what had ended is in the journal, and every other time what was lost, too."""
         self.boot += 1
+        self.saving.clear()
         for key in self.running():
             if self.boot % 2 and key in self.started:
                 self.end(key, AttemptResult(problem="the host restarted while the job ran", host_down=True))
