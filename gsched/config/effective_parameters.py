@@ -87,6 +87,8 @@ def _of_preemption(params: Params) -> dict[str, object]:
         "NO_PREEMPT_RUN_TIME": params.sparing.run and params.sparing.run.text,
         "NO_PREEMPT_FINISH_TIME": params.sparing.finish and params.sparing.finish.text,
         "LOCAL_MAX_PREEXEC_RETRY": params.max_preexec_retry,
+        "JOB_PREPROC_TIMEOUT": params.pre_timeout_s and params.pre_timeout_s // 60,
+        "JOB_POSTPROC_TIMEOUT": params.post_timeout_s and params.post_timeout_s // 60,
         "JOB_CONTROLS_FAIL_DEFAULT_ACTION": params.default_after_failed_control,
         "LOCAL_MAX_PREEXEC_RETRY_ACTION": "EXIT" if params.preexec_exit else "SUSPEND",
     }

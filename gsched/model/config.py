@@ -189,6 +189,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     max_preexec_retry: int | None = None
     """LOCAL_MAX_PREEXEC_RETRY or MAX_PREEXEC_RETRY: starts of a job that may fail before its command at pre-execution
     runs to its end; None: any number."""
+    pre_timeout_s: int | None = None
+    """JOB_PREPROC_TIMEOUT: how long what runs before a job may take, in seconds; None: any time."""
+    post_timeout_s: int | None = None
+    """JOB_POSTPROC_TIMEOUT: the same of what runs after it."""
     default_after_failed_control: bool = False
     """JOB_CONTROLS_FAIL_DEFAULT_ACTION: where a command of JOB_CONTROLS fails, it is done as without one."""
     preexec_exit: bool = False

@@ -129,6 +129,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Steps before the job, in the job's main process: when one fails the job does not run (`job_process`)."""
     last: tuple[JobStep, ...] = ()
     """Steps after the job, which all run; the attempt has not ended before they have."""
+    first_timeout_s: int = 0
+    last_timeout_s: int = 0
+    """How long all steps before the job, and all after it, may take; 0: any time. What is there then is killed."""
     job_starter: str = ""
     """JOB_STARTER: a command line with the job's in place of %USRCMD, or behind it."""
     container: Container | None = None

@@ -29,6 +29,7 @@ _PARAMS_NOT_SIMULATED = frozenset(
         *("gmem_action", "gpu_foreign", "gpu_foreign_kill_s", "gpu_foreign_mib", "gpu_fatal_xids", "gpu_clean_probes"),
         *("gpu_max_temperature_c", "gpu_health_check", "gpu_health_timeout_s", "gpu_health_interval_h"),
         *("host_lost_after_s", "job_report", "stdout_direct", "max_requests_per_s", "max_preexec_retry"),
+        *("pre_timeout_s", "post_timeout_s"),
         *("default_after_failed_control", "default_job_cwd", "default_job_outdir"),
         *("preexec_exit", "prices", "container_mounts", "container_images", "efficiency_min_run_s"),
     }

@@ -179,6 +179,8 @@ def _as_configured(order: Order, spec: JobSpec, message: agent_pb2.StartAttempt)
         nice=message.nice,
         job_starter=message.job_starter,
         controls=from_proto(message.controls, JobControls),
+        first_timeout_s=message.pre_timeout_s,
+        last_timeout_s=message.post_timeout_s,
         done_codes=done_codes(spec, message.success_exit_values),
     )
 

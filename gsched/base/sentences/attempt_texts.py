@@ -47,6 +47,9 @@ ATTEMPT_TEXTS: dict[str, str] = {
     # Steps before and after a job.
     "step.post_exec": "the {0}'s post-exec command",
     "step.pre_exec_failed": "The {0}'s pre-exec command exited with non-zero status ({1})",
+    "step.pre_exec_late": "The {0}'s pre-exec command was killed after {1} s (JOB_PREPROC_TIMEOUT)",
+    "step.first_late": "{0} was killed: what runs before a job may take {1} s (JOB_PREPROC_TIMEOUT)",
+    "step.last_late": "{0} was killed: what runs after a job may take {1} s (JOB_POSTPROC_TIMEOUT)",
     "step.container_removal": "the removal of its container",
     "step.failed": "{0} exited with non-zero status ({1})",
     "step.not_run": "{0}: {1}",

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from gsched.config.grammar.findings import Findings
 from gsched.config.grammar.sections import ConfigSection, read_entries
 from gsched.config.grammar.unsupported import AS_HERE_APPLICATION, REFUSED_APPLICATION, WITHOUT_EFFECT_APPLICATION
-from gsched.config.grammar.values import KeyValues, command_line, integer, job_folder, plain_text, queue_name, yes_or_no
+from gsched.config.grammar.values import (
+    KeyValues,
+    command_line,
+    integer,
+    job_folder,
+    minutes,
+    plain_text,
+    queue_name,
+    yes_or_no,
+)
 from gsched.config.parameters.containers import site_container
 from gsched.config.parameters.job_limits import job_limits, tasks, time_s
 from gsched.config.parameters.job_surroundings import control_action, env_vars
@@ -70,6 +79,8 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         container=settings.take("CONTAINER", site_container, ""),
         job_cwd=settings.take("JOB_CWD", job_folder, ""),
         output_dir=settings.take("OUTDIR", job_folder, ""),
+        pre_timeout_s=settings.take("JOB_PREPROC_TIMEOUT", minutes, None),
+        post_timeout_s=settings.take("JOB_POSTPROC_TIMEOUT", minutes, None),
         env_vars=settings.take("ENV_VARS", env_vars, {}),
         controls=JobControls(
             suspend=settings.take("SUSPEND_CONTROL", control_action, ""),

@@ -255,8 +255,6 @@ REFUSED: dict[str, str] = {
     "JOB_ARRAY_INDEX JOB_SUB_ARRAY_MAX": "an array keeps the indices that were given",
     "JOB_DISTRIBUTE_ON_HOST": "order[...] and cu[...] say how jobs are spread",
     "JOB_GROUP_CLEAN JOB_GROUP_IDLE_TTL": "gbgdel deletes job groups",
-    "JOB_POSTPROC_TIMEOUT": "nothing limits the time of post-execution commands; gkill ends them",
-    "JOB_PREPROC_TIMEOUT": "the run limit of the job counts for its pre-execution commands, too",
     "JOB_SPOOL_DIR": "what is copied at submission is kept in the database",
     "MAX_JOB_ATTA_SIZE": "what a message may carry is fixed",
     "PARALLEL_SCHED_BY_SLOT": "MXJ in lsb.hosts says how many slots a host has",

@@ -43,6 +43,11 @@ def integer(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
+def minutes(text: str) -> int:
+    """A reader of whole minutes, one at least; the value is in seconds."""
+    return 60 * integer(1, 10**6)(text)
+
+
 def nice(text: str) -> int:
     """NICE: LSF's own queues say 20, and the kernel's largest is 19."""
     return min(19, integer(-20, 20)(text))

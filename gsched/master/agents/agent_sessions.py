@@ -426,6 +426,8 @@ class AgentSessions:
         if controls.text:
             fill(start.controls, controls)
             start.controls.defaults_on_failure = params.default_after_failed_control
+        start.pre_timeout_s = profile.pre_timeout_s or params.pre_timeout_s or 0
+        start.post_timeout_s = profile.post_timeout_s or params.post_timeout_s or 0
         start.env_vars.update(profile.env_vars)
         start.success_exit_values = profile.success_exit_values or queue.success_exit_values
 

@@ -67,9 +67,15 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
         "CONTAINER": profile.container,
         "JOB_CWD": profile.job_cwd,
         "OUTDIR": profile.output_dir,
+        "JOB_PREPROC_TIMEOUT": _minutes(profile.pre_timeout_s),
+        "JOB_POSTPROC_TIMEOUT": _minutes(profile.post_timeout_s),
         "ENV_VARS": shown_env_vars(profile.env_vars),
         "SUSPEND_CONTROL": profile.controls.suspend,
         "RESUME_CONTROL": profile.controls.resume,
         "TERMINATE_CONTROL": profile.controls.terminate,
     }
     return ((name, text) for name, text in given.items() if text)
+
+
+def _minutes(seconds: int | None) -> str:
+    return "" if seconds is None else f"{seconds // 60} min"

@@ -38,6 +38,9 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     """JOB_CWD: where its jobs run that do not say it; patterns in it. Relative: to where they are submitted."""
     output_dir: str = ""
     """OUTDIR: as -outdir, of jobs that give none."""
+    pre_timeout_s: int | None = None
+    post_timeout_s: int | None = None
+    """JOB_PREPROC_TIMEOUT, JOB_POSTPROC_TIMEOUT, in seconds; None: as for the cluster."""
     env_vars: dict[str, str] = {}
     """ENV_VARS: variables of its jobs and of the commands around them that the submission does not set itself."""
     controls: JobControls = JobControls()

@@ -6,6 +6,7 @@ with them, nobody knows how far it came.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from gsched.base.coded_text import AnyText, coded
@@ -16,6 +17,7 @@ from gsched.run.order import JobStep, Order
 from gsched.run.program import Program, RunsPrograms
 from gsched.run.supervisor import steps
 from gsched.run.supervisor.job_rights import JobRights
+from gsched.run.supervisor.steps import LATE
 
 
 async def run_last(
@@ -33,9 +35,14 @@ async def run_last(
             make_fenced(group, order.fence.minors, order.fence.denied)
     except OSError as error:
         return None, [coded("step.none_run", str(error.strerror or error))]
+    until = time.monotonic() + order.last_timeout_s if order.last_timeout_s else None
     for step in order.last:
         try:
-            ended_with = (await run(_program(step, order))).exit_code
+            left_s = None if until is None else max(until - time.monotonic(), 0.0)
+            ended_with = (await run(_program(step, order), left_s)).exit_code
+        except TimeoutError:
+            told.append(coded("step.last_late", step.what, order.last_timeout_s))
+            return code or LATE, told
         except OSError as error:
             told.append(coded("step.not_run", step.what, str(error.strerror or error)))
             ended_with = 126

@@ -190,14 +190,16 @@ class AttemptFolder:
         except (OSError, ValueError, LookupError, TypeError):
             return 0.0
 
-    def failed_step(self) -> tuple[int, int] | None:
-        """Exit code and place of the step that kept the job from running; None when none did."""
+    def failed_step(self) -> tuple[int, int, bool] | None:
+        """Exit code and place of the step that kept the job from running, and whether it took too long; None when none
+        did.
+        """
         try:
             with open(self.failed, encoding="ascii") as file:
-                code, place = file.read().split()
+                code, place, *late = file.read().split()
         except (OSError, ValueError):
             return None
-        return int(code), int(place)
+        return int(code), int(place), late == ["1"]
 
     def write_unkillable(self, named: list[tuple[int, str]]) -> bool:
         """Who does not end by SIGKILL, number and name of each; False when it could not be written."""

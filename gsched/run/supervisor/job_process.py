@@ -6,13 +6,15 @@ Called by the supervisor, in the bare interpreter of the fork server: standard l
 
 from __future__ import annotations
 
+import math
 import os
 import stat
+import time
 import warnings  # noqa: F401 - os.execvpe imports it, which is too late for a user who cannot read the interpreter's files
 
 from gsched.run.report import report_room
 from gsched.run.supervisor import run_limits as job_limits
-from gsched.run.supervisor.steps import default_signals, run_step
+from gsched.run.supervisor.steps import LATE, default_signals, run_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class JobProgram:
     value, limits and the job's rights.
     """
 
-    __slots__ = ("environment", "limits", "nice", "programs", "rights", "umask")
+    __slots__ = ("environment", "first_timeout_s", "limits", "nice", "programs", "rights", "umask")
 
     def __init__(self, order: Order | TaskOrder, programs: list[list[str]], rights: JobRights, job: Order) -> None:
         """`order` has environment and umask, `job` the rest: the same but for a task."""
@@ -92,6 +94,7 @@ class JobProgram:
         self.environment = order.environment
         self.umask = order.umask
         self.nice = job.nice
+        self.first_timeout_s = job.first_timeout_s
         self.limits = job.limits
         self.rights = rights
 
@@ -129,10 +132,12 @@ def become_job(
         environment = {**program.environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
         if "SLURM_PROCID" in environment:
             environment["SLURM_TASK_PID"] = str(os.getpid())
+        until = time.monotonic() + program.first_timeout_s if program.first_timeout_s else math.inf
         for place, step in enumerate(first):
-            code = run_step(step, environment, program.rights, program.umask)
+            ended_with = run_step(step, environment, program.rights, program.umask, until)
+            code = LATE if ended_with is None else ended_with
             if code:
-                write_failure(failed, place, code)
+                write_failure(failed, place, code, is_late=ended_with is None)
                 os._exit(code)
         code = execute(program.programs, environment, program.limits, program.rights)
     finally:
@@ -165,10 +170,10 @@ def own_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def write_failure(path: str, place: int, code: int) -> None:
-    """Put down which step failed, by its place among those before the job, and how."""
+def write_failure(path: str, place: int, code: int, *, is_late: bool) -> None:
+    """Put down which step failed, by its place among those before the job, and how; `is_late`: it took too long."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    os.write(fd, f"{code} {place}".encode())
+    os.write(fd, f"{code} {place} {int(is_late)}".encode())
     os.close(fd)
 
 

@@ -7,9 +7,14 @@ Source: bsub(1), -E, -Ep and -L; lsb.queues(5), PRE_EXEC, POST_EXEC and JOB_STAR
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps each call of
+import math
 import os
+import select
 import signal
+import time
 from collections.abc import Callable
+
+from gsched.run.processes import process_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +27,9 @@ ABORT = 99
 """Exit code of a pre-execution command after which the job is not tried again (LSB_EXIT_PRE_ABORT)."""
 SITE_PATH = "/bin:/usr/bin:/sbin:/usr/sbin"
 SITE_FOLDER = "/tmp"
+LATE = 98
+"""Exit code of a job whose steps before it took too long. Source: lsb.params(5), JOB_PREPROC_TIMEOUT."""
+_LOOK_S = 0.05
 _USER_COMMAND = "%USRCMD"
 _CSH_LOGIN = "if ( -r /etc/csh.login ) source /etc/csh.login; if ( -r ~/.login ) source ~/.login; exec $argv:q"
 
@@ -73,10 +81,46 @@ def fork_step(
         os._exit(126)
 
 
-def run_step(step: JobStep, environment: dict[str, str], rights: JobRights, umask: int) -> int:
-    """Run it to its end; its exit code as a shell would tell it."""
-    _, status = os.waitpid(fork_step(step, environment, rights, umask), 0)
-    return shell_code(status)
+def run_step(
+    step: JobStep, environment: dict[str, str], rights: JobRights, umask: int, until: float = math.inf
+) -> int | None:
+    """Run it to its end; its exit code as a shell would tell it. None: it was killed at `until` (time.monotonic)."""
+    pid = fork_step(step, environment, rights, umask)
+    if until == math.inf:
+        return shell_code(os.waitpid(pid, 0)[1])
+    status = _wait_until(pid, until)
+    if status is not None:
+        return shell_code(status)
+    for each in process_tree.family(os.getpid()):
+        process_tree.send(each, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+def _wait_until(pid: int, until: float) -> int | None:
+    """The wait status of a child; None where it is there at `until`. Without pidfds it looks again and again."""
+    try:
+        ended = os.pidfd_open(pid)
+    except OSError:
+        ended = -1
+    else:
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+    try:
+        while True:
+            left_s = until - time.monotonic()
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                return status
+            if left_s <= 0:
+                return None
+            if ended < 0:
+                time.sleep(min(left_s, _LOOK_S))
+            else:
+                poll.poll(math.ceil(left_s * 1000))
+    finally:
+        if ended >= 0:
+            os.close(ended)
 
 
 def shell_code(status: int) -> int:

@@ -397,23 +397,35 @@ class Supervisor:
         more: dict[str, object] = {}
         environment = {**self.order.environment, "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
         if failed is not None:
-            code, place = failed
+            code, place, is_late = failed
             step = self.order.first[place]
-            by_level = coded("step.pre_exec_failed", step.level, code)
-            self._note(by_level if step.level else coded("step.failed", step.what, code))
+            self._note(self._why_first_failed(step, code, is_late=is_late))
             if code != steps.ABORT and not self.term_reason:
                 more = {"pre_failed": True, "started": False, "exit_code": None, "signal": None}
                 more |= {"pre_exec": step.level, "pre_exec_code": code} if step.level else {}
                 environment["LSB_JOBPEND"] = "Y"
+        timeout_s = self.order.last_timeout_s
+        until = time.monotonic() + timeout_s if timeout_s else math.inf
         for step in self.order.last:
-            ended_with = self._run_last(step, environment)
+            ended_with = self._run_last(step, environment, until)
             more["post_code"] = more.get("post_code") or ended_with
             if ended_with:
-                self._note(coded("step.failed", step.what, ended_with))
+                is_late = time.monotonic() >= until
+                why_not = ("step.last_late", timeout_s) if is_late else ("step.failed", ended_with)
+                self._note(coded(why_not[0], step.what, why_not[1]))
+                if is_late:
+                    break
         return more
 
-    def _run_last(self, step: JobStep, environment: dict[str, str]) -> int:
-        """One step, to its end; 126 when it cannot be run."""
+    def _why_first_failed(self, step: JobStep, code: int, *, is_late: bool) -> AnyText:
+        if is_late:
+            timeout_s = self.order.first_timeout_s
+            by_level = coded("step.pre_exec_late", step.level, timeout_s)
+            return by_level if step.level else coded("step.first_late", step.what, timeout_s)
+        return coded("step.pre_exec_failed", step.level, code) if step.level else coded("step.failed", step.what, code)
+
+    def _run_last(self, step: JobStep, environment: dict[str, str], until: float) -> int:
+        """One step, to its end, or killed at `until` (time.monotonic); 126 when it cannot be run."""
         try:
             self.folder.mark_past_job()
             with acting_as(self.opening.rights.user):
@@ -427,7 +439,10 @@ class Supervisor:
         finally:
             os.chdir("/")
         while self.children.reap() and self.children.status_of(pid) is None:
-            self._listen(None)
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                process_tree.send_all(self.children.tree(), signal.SIGKILL)
+            self._listen(None if until == math.inf else left_s if left_s > 0 else AGAIN_S)
         self._note(self.children.sweep(self._name_unkillable))
         return steps.shell_code(self.children.status_of(pid) or 0)
 

@@ -143,3 +143,18 @@ def test_folders_of_jobs_are_paths_with_patterns_and_are_never_removed() -> None
     first, second = check({"lsb.applications": wrong}).errors
     assert "lsb.applications:3: JOB_CWD: '$HOME/run': variables are not replaced; %H is the home directory" in first
     assert "lsb.applications:5: JOB_CWD_TTL is not supported yet: folders of jobs are never removed" in second
+
+
+def test_how_long_commands_around_jobs_may_take() -> None:
+    lines = "JOB_PREPROC_TIMEOUT = 5\nJOB_POSTPROC_TIMEOUT = 0\n"
+    profile = "Begin Application\nNAME = a\nJOB_POSTPROC_TIMEOUT = 3\nEnd Application\n"
+    checked = check({"lsb.params": f"Begin Parameters\n{lines}End Parameters\n", "lsb.applications": profile})
+    (error,) = checked.errors
+    assert "lsb.params:3: JOB_POSTPROC_TIMEOUT: '0' is not a whole number from 1 to 1000000" in error
+    checked = check(
+        {"lsb.params": "Begin Parameters\nJOB_PREPROC_TIMEOUT = 5\nEnd Parameters\n", "lsb.applications": profile}
+    )
+    assert checked.config is not None
+    params, found = checked.config.params, checked.config.applications["a"]
+    assert (params.pre_timeout_s, params.post_timeout_s) == (300, None)
+    assert (found.pre_timeout_s, found.post_timeout_s) == (None, 180)

@@ -8,7 +8,10 @@ import signal
 import pytest
 
 from gsched.base.coded_text import sentence
-from gsched.run.order import JobStep
+from gsched.run.attempts.last_steps import run_last
+from gsched.run.order import JobStep, Order
+from gsched.run.processes import process_tree
+from gsched.run.program import ProgramEnd
 from gsched.run.supervisor.steps import in_login, quoted, started_by
 
 
@@ -155,3 +158,66 @@ def test_words_of_a_shell():
     assert started_by('csh -c "%USRCMD" x', "a b") == 'csh -c "a b" x'
     assert in_login("/bin/zsh", ["a"]) == ["/bin/zsh", "-l", "-c", 'exec "$0" "$@"', "a"]
     assert in_login("/bin/tcsh", ["a"])[2].endswith("exec $argv:q")
+
+
+def test_what_runs_before_a_job_may_take_so_long_in_all(on_host):
+    async def scenario(host):
+        log = host.root / "log"
+        hangs = f"trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' & echo $! > {log}; wait"
+        result = await host.run(
+            f"echo job >> {log}",
+            first=(step("true"), step(hangs, level="queue"), step(f"echo never >> {log}")),
+            last=(step(f"echo $LSB_JOBPEND >> {log}.after"),),
+            first_timeout_s=1,
+        )
+        assert (result.pre_failed, result.started, result.pre_exec, result.pre_exec_code) == (True, False, "queue", 98)
+        assert sentence(result.problem) == "The queue's pre-exec command was killed after 1 s (JOB_PREPROC_TIMEOUT)"
+        (pid,) = lines(log)
+        assert lines(host.root / "log.after") == ["Y"]
+        assert (found := process_tree.read_process(int(pid))) is None or found.is_dead
+
+    on_host(scenario)
+
+
+def test_steps_that_keep_their_time_are_not_disturbed(on_host):
+    async def scenario(host):
+        result = await host.run(
+            "true", first=(step("true"),), last=(step("true"),), first_timeout_s=60, last_timeout_s=60
+        )
+        assert (result.exit_code, result.post_code, result.problem) == (0, 0, "")
+        result = await host.run("true", 2, first=(step("exit 4", level="job"),), first_timeout_s=60)
+        assert sentence(result.problem) == "The job's pre-exec command exited with non-zero status (4)"
+
+    on_host(scenario)
+
+
+def test_what_runs_after_a_job_may_take_so_long_in_all(on_host):
+    async def scenario(host):
+        log = host.root / "log"
+        hangs = f"trap '' TERM INT; echo $$ >> {log}; while :; do sleep 0.05; done"
+        result = await host.run(
+            "exit 3", last=(step("true"), step(hangs), step(f"echo never >> {log}")), last_timeout_s=1
+        )
+        assert (result.exit_code, result.post_code) == (3, 137)
+        told = "-f 'a > b' was killed: what runs after a job may take 1 s (JOB_POSTPROC_TIMEOUT)"
+        assert sentence(result.problem) == told
+        (pid,) = lines(log)
+        assert (found := process_tree.read_process(int(pid))) is None or found.is_dead
+
+    on_host(scenario)
+
+
+def test_an_agent_that_runs_them_gives_them_no_more_time(tmp_path):
+    limits = []
+
+    async def run(program, limit_s=None):
+        limits.append(limit_s)
+        if len(limits) == 2:
+            raise TimeoutError
+        return ProgramEnd(status=3 << 8)
+
+    last = (step("one"), step("two"), step("three"))
+    order = Order(job_id=1, attempt=1, command="true", last=last, last_timeout_s=60)
+    code, told = asyncio.run(run_last(order, tmp_path, None, run))
+    assert code == 3 and len(limits) == 2 and all(0 < limit <= 60 for limit in limits)
+    assert [each.code for each in told] == ["step.failed", "step.last_late"]

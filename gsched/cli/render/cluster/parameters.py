@@ -52,6 +52,8 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "GPU_GROW_INTERVAL": ("How long a job with a range of GPUs runs before it may get more", "seconds"),
     "MAX_JOB_PREEMPT": ("How often one job may be preempted", "times"),
     "LOCAL_MAX_PREEXEC_RETRY": ("How often a job's pre-execution command may fail", "times"),
+    "JOB_PREPROC_TIMEOUT": ("Commands before a job may take", "minutes"),
+    "JOB_POSTPROC_TIMEOUT": ("Commands after a job may take", "minutes"),
     "JOB_CONTROLS_FAIL_DEFAULT_ACTION": ("A command of JOB_CONTROLS that fails is followed by the usual action", ""),
     "LOCAL_MAX_PREEXEC_RETRY_ACTION": ("What happens to the job then", ""),
     **{name: (each.meaning, each.unit) for name, each in FACTORS.items()},
