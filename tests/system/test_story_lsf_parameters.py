@@ -30,6 +30,18 @@ TERMINATE_WHEN = LOAD
 End Queue
 
 Begin Queue
+QUEUE_NAME = lost
+PRIORITY = 20
+TERMINATE_WHEN = PREEMPT
+End Queue
+
+Begin Queue
+QUEUE_NAME = over
+PRIORITY = 90
+PREEMPTION = PREEMPTIVE[lost]
+End Queue
+
+Begin Queue
 QUEUE_NAME = controlled
 PRIORITY = 25
 JOB_CONTROLS = SUSPEND[echo $LSB_JOBID $LSB_SUSP_REASONS > $LS_SUBCWD/stopped; kill -STOP $LSB_JOBPIDS] \\
@@ -132,3 +144,14 @@ def test_a_profile_gives_variables_to_its_jobs_and_to_what_runs_around_them(clus
     place = cluster.folder / f"own.{elsewhere}"
     assert (place / "where").read_text() == f"{place}\n"
     assert "SITE='one two',OWN='of the site'" in cluster.run("gapp", "-l", "surrounded").stdout
+
+
+def test_a_preempted_job_ends_for_good_and_gives_its_gpu_where_the_queue_says_so(cluster: Cluster) -> None:
+    low = cluster.submit("-q", "lost", "-gpu", "num=1:mode=exclusive_process", "-o", "lost.out", "sleep 100000")
+    cluster.starts(low)
+    high = cluster.submit("-q", "over", "-gpu", "num=1:mode=exclusive_process", "true")
+    ended, done = cluster.wait(low, high)
+    assert (ended.state, done.state) == ("EXIT", "DONE")
+    assert ended.result is not None and ended.result.term_reason == "TERM_PREEMPT"
+    report = (cluster.folder / "lost.out").read_text()
+    assert "TERM_PREEMPT: job killed after preemption." in report and "goes on with the same jobid" not in report

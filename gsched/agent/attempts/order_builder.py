@@ -475,5 +475,6 @@ class OrderBuilder:
             gpus=sum(len(part.gpus) for part in allocation.hosts),
             # What it uses on its other hosts is not known here.
             asked=asked_of(spec, allocation) if is_judged and len(allocation.hosts) == 1 else None,
+            preemption_ends=message.ends_when_preempted,
             min_run_s=message.efficiency_min_run_s,
         )

@@ -10,7 +10,7 @@ from gsched.config.grammar.findings import show
 from gsched.config.grammar.tables import THRESHOLDS
 from gsched.config.grammar.values import number
 from gsched.model.hosts.resource import BUILTIN, Resource, ResourceType
-from gsched.model.queues.queue import Threshold
+from gsched.model.queues.queue import LOAD, PREEMPT, WINDOW, Threshold
 
 _SIZES = ("tmp", "swp", "mem")
 
@@ -61,11 +61,9 @@ def _value(name: str, text: str, unit: str) -> float | None:
 
 
 def terminate_when(text: str) -> tuple[str, ...]:
-    """TERMINATE_WHEN: `LOAD`, `WINDOW` or both. Raises BadRequest."""
+    """TERMINATE_WHEN: any of `LOAD`, `WINDOW` and `PREEMPT`. Raises BadRequest."""
     words = tuple(dict.fromkeys(text.upper().split()))
     for word in words:
-        if word == "PREEMPT":
-            raise BadRequest("PREEMPT is not supported yet: PREEMPT_ACTION = requeue lets preempted jobs wait again")
-        if word not in ("LOAD", "WINDOW"):
-            raise BadRequest(f"'{show(word)}' is neither LOAD nor WINDOW")
+        if word not in (LOAD, WINDOW, PREEMPT):
+            raise BadRequest(f"'{show(word)}' is none of {LOAD}, {WINDOW} and {PREEMPT}")
     return words

@@ -17,15 +17,16 @@ from gsched.core.attempts.gpu_moves import may_go_on
 from gsched.core.attempts.preemption_withdrawal import shares_of, why_resized
 from gsched.core.attempts.restarts import save_by
 from gsched.core.decision import Decision
-from gsched.core.dispatch.load_control import SYSTEM
+from gsched.core.dispatch.load_control import SYSTEM, terminate_instead
 from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobDispatched, JobNoted, JobRequeueRequested, JobResumed, JobSuspended
-from gsched.model.jobs.job import SLURM, JobSpec, JobState
+from gsched.model.jobs.job import PREEMPTED, SLURM, JobSpec, JobState
 from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.allocation import Allocation, with_gpus
+from gsched.model.queues.queue import PREEMPT
 from gsched.model.scheduling.snapshot import Placement, Plan, Preempted, Resize
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.room_conditions import slots_missing
@@ -102,7 +103,10 @@ class Dispatcher:
         job = self._state.jobs.get(preempted.job_id)
         if job is None or job.allocation is None or job.kill_by or job.requeue_by:
             return
-        if preempted.requeue:
+        queue = decision.config.queues.get(job.spec.queue)
+        if preempted.requeue and queue is not None and PREEMPT in queue.terminate_when:
+            terminate_instead(job, coded("suspend.preempted", show_job(preempted.by)), PREEMPTED, decision)
+        elif preempted.requeue:
             self._preempt_by_requeue(job, job.allocation, preempted.by, decision)
         elif job.state is JobState.RUN:
             reason = coded(_why_suspended(job, decision.config.params.preempt_requeue), show_job(preempted.by))

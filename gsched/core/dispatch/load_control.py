@@ -23,7 +23,7 @@ from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.resource import BUILTIN
 from gsched.model.jobs.job import JobState
 from gsched.model.jobs.reason import PendingReason
-from gsched.model.queues.queue import Queue, Threshold
+from gsched.model.queues.queue import LOAD, WINDOW, Queue, Threshold
 from gsched.model.queues.window import is_open
 from gsched.model.scheduling.snapshot import HostValues
 from gsched.resreq.judging.evaluate import Verdict, compile_select
@@ -95,9 +95,9 @@ class LoadControl:
             if job.state is JobState.RUN:
                 reason = self._stop_reason(job, queue, config, minute_of_week, values)
                 if reason and not (job.kill_by or job.requeue_by):
-                    cause = "WINDOW" if reason == WINDOW_CLOSED else "LOAD"
+                    cause = WINDOW if reason == WINDOW_CLOSED else LOAD
                     if cause in queue.terminate_when:
-                        _terminate(job, reason, f"TERM_{cause}", decision)
+                        terminate_instead(job, reason, f"TERM_{cause}", decision)
                     else:
                         self._suspend(job, reason, decision)
             elif not job.gave_slots and self._may_go_on(job, queue, config, minute_of_week, values):
@@ -169,7 +169,7 @@ class LoadControl:
             decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))
 
 
-def _terminate(job: JobRecord, reason: AnyText, keyword: str, decision: Decision) -> None:
+def terminate_instead(job: JobRecord, reason: AnyText, keyword: str, decision: Decision) -> None:
     """TERMINATE_WHEN: as with gkill, and for good."""
     now, number = decision.now, job.job_id
     decision.record(JobNoted(at=now, job_id=number, text=coded("terminated.instead_of_suspended", reason)))

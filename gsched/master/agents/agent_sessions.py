@@ -42,7 +42,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.notice import MAIL, WARNING, WEBHOOK, Notice
 from gsched.model.jobs.notice_targets import read_targets
 from gsched.model.queues.application import Application
-from gsched.model.queues.queue import Queue
+from gsched.model.queues.queue import PREEMPT, Queue
 from gsched.model.views.view import JobView, OutputChunk
 from gsched.resreq.parsing.gpu import asks_for_none
 from gsched.store.passing_blobs import content_of
@@ -428,6 +428,7 @@ class AgentSessions:
             start.controls.defaults_on_failure = params.default_after_failed_control
         start.pre_timeout_s = profile.pre_timeout_s or params.pre_timeout_s or 0
         start.post_timeout_s = profile.post_timeout_s or params.post_timeout_s or 0
+        start.ends_when_preempted = PREEMPT in queue.terminate_when
         start.env_vars.update(profile.env_vars)
         start.success_exit_values = profile.success_exit_values or queue.success_exit_values
 

@@ -10,6 +10,9 @@ from gsched.model.queues.preempt_sparing import Sparing
 from gsched.model.queues.user import Share
 from gsched.model.queues.window import Window
 
+LOAD, WINDOW, PREEMPT = "LOAD", "WINDOW", "PREEMPT"
+"""For what jobs may be ended that would be suspended elsewhere (TERMINATE_WHEN)."""
+
 
 class Threshold(msgspec.Struct, frozen=True):
     """`loadSched/loadStop` of a load index: beyond the first no job starts, beyond the second jobs are suspended."""
@@ -125,7 +128,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     stop_cond: str = ""
     resume_cond: str = ""
     terminate_when: tuple[str, ...] = ()
-    """TERMINATE_WHEN: `LOAD`, `WINDOW`: a job that would be suspended for it is ended instead."""
+    """TERMINATE_WHEN: `LOAD`, `WINDOW`, `PREEMPT`: a job that would be suspended for it is ended instead."""
     fairshare: tuple[Share, ...] | None = None
     """USER_SHARES; None: first come first served."""
     factors: dict[str, float] = {}

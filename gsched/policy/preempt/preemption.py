@@ -8,7 +8,7 @@ went on, or more often than is allowed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.model.queues.preempt_sparing import NOBODY_SPARED
-from gsched.model.queues.queue import Queue
+from gsched.model.queues.queue import PREEMPT, Queue
 from gsched.model.scheduling.snapshot import Bucket, Preempted, Running, Snapshot
 from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.backfill.reservations import Reservations
@@ -57,7 +57,7 @@ class _Way(Enum):
     """How a victim makes room."""
 
     REQUEUE = "requeue"
-    """It ends: all that it holds is free then."""
+    """It ends, and waits again or, by its queue, is over: all that it holds is free then."""
     SUSPEND = "suspend"
     """It gives its slots."""
     MOVE = "move"
@@ -124,7 +124,7 @@ class Preemptor:
         if self._is_coming(bucket, demand, names):
             return None
         ripe = self._ripe_jobs(bucket.queue, queues)
-        for way in (_Way.REQUEUE, _Way.SUSPEND, _Way.MOVE) if self._snapshot.preempt_requeue else _STOPPING:
+        for way in self._ways(queues):
             by_host = self._by_host(ripe, queues, bucket, demand, names, way)
             victims = self._choose(bucket, demand, names, by_host, way)
             if victims is not None:
@@ -132,7 +132,22 @@ class Preemptor:
                 if found is not None:
                     return found
         others = [name for name in every if name not in names]
-        return self._for_shared(job_id, bucket, demand, others, queues) if self._snapshot.preempt_requeue else None
+        return self._for_shared(job_id, bucket, demand, others, queues) if self._may_end(queues) else None
+
+    def _may_end(self, queues: Iterable[str]) -> bool:
+        """Whether jobs of any of these queues may be ended for another."""
+        return self._snapshot.preempt_requeue or any(self._ends_for_good(name) for name in queues)
+
+    def _ways(self, queues: Iterable[str]) -> tuple[_Way, ...]:
+        """In which order they are tried. Who would be lost for good is, unless the site requeues jobs, the last."""
+        if self._snapshot.preempt_requeue:
+            return (_Way.REQUEUE, *_STOPPING)
+        return (*_STOPPING, _Way.REQUEUE) if self._may_end(queues) else _STOPPING
+
+    def _ends_for_good(self, name: str) -> bool:
+        """Whether jobs of the queue end when they are preempted (TERMINATE_WHEN)."""
+        queue = self._snapshot.queues.get(name)
+        return queue is not None and PREEMPT in queue.terminate_when
 
     def _for_shared(
         self, job_id: int, bucket: Bucket, demand: Demand, names: Sequence[str], queues: dict[str, int]
@@ -142,7 +157,7 @@ class Preemptor:
         if len(needs) != 1 or not needs[0].on_one:
             return None
         ripe = {each.job_id: each for jobs in self._ripe_jobs(bucket.queue, queues).values() for each in jobs}
-        able = [each for each in ripe.values() if _able(each, _Way.REQUEUE) and each.job_id not in self.gone]
+        able = [each for each in ripe.values() if self._is_able(each, _Way.REQUEUE) and each.job_id not in self.gone]
         ranked = sorted(self._victim(each, queues, wants_gpus=needs[0].gpus > 0) for each in able)
         candidates = _runs(ranked)[:MOST_VICTIMS]
         for host in names[:MOST_HOSTS] if candidates else ():
@@ -233,7 +248,13 @@ class Preemptor:
         }
 
     def _is_able(self, running: Running, way: _Way) -> bool:
-        """The same with what its host can do. A GPU whose mode was set for the job is not another's to set."""
+        """The same with what its queue, its host and the site do. A GPU whose mode was set for the job is not another's
+        to set.
+        """
+        if self._ends_for_good(running.bucket.queue):
+            return way is _Way.REQUEUE and running.state in _ENDABLE
+        if way is _Way.REQUEUE and not self._snapshot.preempt_requeue:
+            return False
         if not _able(running, way) or way is not _Way.MOVE:
             return _able(running, way)
         part = running.allocation.hosts[0]

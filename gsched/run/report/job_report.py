@@ -69,6 +69,8 @@ class ReportFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """What it is judged by; None: nothing is said of how well it used that."""
     min_run_s: float = 0.0
     """Of a shorter run nothing is said either."""
+    preemption_ends: bool = False
+    """It does not go on when it has been ended for another job."""
 
 
 def beginning_of(script: bytes) -> str:
@@ -119,7 +121,7 @@ def report_text(
         *_input(facts, run.script),
         RULE,
         "",
-        *_outcome(result),
+        *_outcome(result, is_over=facts.preemption_ends),
         "",
         "Resource usage summary:",
         "",
@@ -148,7 +150,8 @@ def _input(facts: ReportFacts, script: str | None) -> list[str]:
     return [*shown, ""]
 
 
-def _outcome(result: AttemptResult) -> list[str]:
+def _outcome(result: AttemptResult, *, is_over: bool = False) -> list[str]:
+    """`is_over`: it does not go on in another attempt, whatever has ended this one."""
     if result.succeeded:
         return [*_counted_as_done(result), "Successfully completed."]
     lines = []
@@ -156,7 +159,7 @@ def _outcome(result: AttemptResult) -> list[str]:
         lines.append(f"{result.term_reason}: {TERM_TEXTS.get(result.term_reason, 'unknown')}.")
     if result.term_reason.startswith("TERM_REQUEUE"):
         lines.append("Job was killed by user or admin, and will be re-queued with the same jobid.")
-    elif result.is_interrupted:
+    elif result.is_interrupted and not is_over:
         lines.append("Job has not failed, and goes on with the same jobid.")
     elif result.signal is not None:
         core = ", and core dumped" if result.core_dumped else ""

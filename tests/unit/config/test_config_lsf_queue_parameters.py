@@ -115,10 +115,10 @@ def test_for_what_a_job_is_ended_instead_of_suspended() -> None:
     checked = check({"lsb.queues": queue("TERMINATE_WHEN = load Window\n")})
     assert checked.errors == []
     assert checked.config is not None and checked.config.queues["q"].terminate_when == ("LOAD", "WINDOW")
-    (error,) = check({"lsb.queues": queue("TERMINATE_WHEN = PREEMPT\n")}).errors
-    assert "TERMINATE_WHEN: PREEMPT is not supported yet: PREEMPT_ACTION = requeue lets preempted jobs" in error
+    checked = check({"lsb.queues": queue("TERMINATE_WHEN = PREEMPT LOAD\n")})
+    assert checked.config is not None and checked.config.queues["q"].terminate_when == ("PREEMPT", "LOAD")
     (error,) = check({"lsb.queues": queue("TERMINATE_WHEN = LOADS\n")}).errors
-    assert "TERMINATE_WHEN: 'LOADS' is neither LOAD nor WINDOW" in error
+    assert "TERMINATE_WHEN: 'LOADS' is none of LOAD, WINDOW and PREEMPT" in error
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from gsched.core.audit import audit
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt, TerminateAttempt
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
+from gsched.model.event import JobNoted
 from gsched.model.hosts.host import HostConfig
 from gsched.model.queues.queue import Preemption, Queue
 
@@ -201,3 +202,50 @@ def test_a_plan_is_carried_out_bit_by_bit() -> None:
         counts.append(sum(world.state(job_id) == "RUN" for job_id in ids))
         assert all(world.reasons(job_id) for job_id in ids)
     assert counts == [2, 4, 5]
+
+
+# -- TERMINATE_WHEN ---------------------------------------------------------------------------------------------------
+
+LOST = (QUEUES[0], Queue(name="normal", priority=1, terminate_when=("PREEMPT",)), Queue(name="other", priority=1))
+
+
+@pytest.mark.parametrize("requeue", [False, True])
+def test_a_queue_has_its_preempted_jobs_ended_for_good(requeue: bool) -> None:
+    params = Params(preempt_requeue=requeue, min_run_before_preempt_s=10.0)
+    world = World(make_config([HostConfig(name="a", max_slots=2)], LOST, params=params))
+    (low,) = world.run(gpu_spec(1, slots=2, rerunnable=requeue))
+    world.wait(20)
+    (high,) = world.submit(gpu_spec(2, queue="high", slots=2))  # its GPU is needed as well
+    world.settle()
+    assert world.orders()[-1] == TerminateAttempt("a", low, 1, "TERM_PREEMPT")
+    assert world.state(high) == "PEND"
+    noted = [event for event in world.events if isinstance(event, JobNoted) and event.job_id == low]
+    assert sentence(noted[-1].text) == (
+        "It is ended instead of suspended (TERMINATE_WHEN): "
+        f"The job was preempted because of a higher priority job <{high}>"
+    )
+    world.settle()
+    assert world.orders().count(TerminateAttempt("a", low, 1, "TERM_PREEMPT")) == 1  # once
+    world.ended(low, exit_code=None, signal=15, term_reason="TERM_PREEMPT")
+    world.settle()
+    assert (world.state(low), world.state(high)) == ("EXIT", "RUN")
+    result = world.job(low).result
+    assert result is not None and result.term_reason == "TERM_PREEMPT"
+    world.check_replay()
+
+
+def test_nobody_is_ended_for_good_where_another_can_be_suspended() -> None:
+    params = Params(min_run_before_preempt_s=10.0)
+    world = World(make_config([HostConfig(name="a", max_slots=2)], LOST, params=params))
+    lost, other = world.run(spec(), spec(queue="other", rerunnable=True))
+    world.wait(20)
+    (high,) = world.submit(spec(queue="high"))
+    world.settle()
+    assert [world.state(each) for each in (lost, other, high)] == ["RUN", "SSUSP", "RUN"]
+    (second,) = world.submit(spec(queue="high"))
+    world.settle()
+    assert world.orders()[-1] == TerminateAttempt("a", lost, 1, "TERM_PREEMPT")
+    world.ended(lost, exit_code=None, signal=15)
+    world.settle()
+    assert [world.state(each) for each in (lost, other, second)] == ["EXIT", "SSUSP", "RUN"]
+    world.check_replay()

@@ -149,6 +149,12 @@ def test_a_job_that_is_done_by_its_exit_code_is_told_as_done():
     assert told == WANTED.replace("Successfully completed.\n", outcome)
 
 
+def test_a_job_that_is_over_when_it_is_preempted_does_not_go_on():
+    facts = msgspec.structs.replace(FACTS, preemption_ends=True)
+    told = text(facts, AttemptResult(signal=15, term_reason="TERM_PREEMPT", ended_at=START + 1))
+    assert "\nTERM_PREEMPT: job killed after preemption.\nExited with signal termination: 15.\n\n" in told
+
+
 def test_hosts_memory_and_the_file_of_errors():
     facts = msgspec.structs.replace(
         FACTS,
