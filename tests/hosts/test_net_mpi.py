@@ -178,6 +178,23 @@ def test_open_mpi_by_hand(lab: Lab) -> None:
     assert len({line.split()[3] for line in lines}) == 2, lines
 
 
+@pytest.mark.skipif(not DEBIAN["openmpi4"].is_there, reason="there is no Open MPI 4")
+@pytest.mark.parametrize("slots", [1, 2])
+def test_open_mpi_counts_the_lines_of_a_host_file_on_its_command_line(lab: Lab, slots: int) -> None:
+    """However many cores a host has: that of the job, one that names each host once, and one that says the slots."""
+    cluster = prepared(lab)
+    library = DEBIAN["openmpi4"].library
+    each = {"$LSB_DJOB_HOSTFILE": slots, "once": 1, "said": 2}
+    runs = [Mpi("mpirun.openmpi", library, "", f"--hostfile {name}").command for name in each]
+    text = f"sort -u $LSB_DJOB_HOSTFILE > once; sed 's/$/ slots=2/' once > said; ({'; '.join(runs)}) 2> errors"
+    lines, state = run_job(cluster, text, hosts=2, slots=slots)
+    told = (lines, read(cluster.master_host, "errors"))
+    wanted: Counter[int] = Counter()
+    for count in each.values():
+        wanted[2 * count] += 2 * count  # each of them says how many there are
+    assert Counter(int(line.split()[1]) for line in lines) == wanted and state == "DONE", told
+
+
 def test_ddl_binds_ranks_on_all_hosts_to_the_cores_of_its_rank_file(lab: Lab) -> None:
     mpi = DEBIAN["openmpi4"]
     if not mpi.is_there:
