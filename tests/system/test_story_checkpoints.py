@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from counting_job import BY_REQUEUE, PREEMPTING, counted, counting
-from live_cluster import Cluster
+from live_cluster import BIN, Cluster
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,16 @@ def test_a_job_asks_from_inside_and_a_killed_agent_and_master_forget_nothing_of_
     cluster.up()
     (view,) = cluster.wait(job)
     assert view.state == "DONE" and lines(cluster, "ask.starts") == ["1", "2"]
+    assert cluster.run("gjobs", "-noheader", "-o", "restarts", str(job)).stdout.split() == ["1"]
+
+
+def test_the_example_of_its_help_works_whatever_the_path_of_the_job(cluster: Cluster) -> None:
+    shown = cluster.run("gsched", "requeue-me", "--help").stdout.splitlines()
+    (example,) = [line.strip() for line in shown if "trap" in line]
+    script = f"[ $GSCHED_ATTEMPT = 2 ] && exit 0\nsave() {{ echo saved; }}\n{example}\nkill -TERM $$\nsleep 600\n"
+    done = cluster.run(f"{BIN}/gsub", "-o", "example.%J", "-K", stdin=script, PATH="/usr/bin:/bin")
+    job = int(done.stdout.split("<")[1].split(">")[0])
+    assert "saved" in lines(cluster, f"example.{job}")
     assert cluster.run("gjobs", "-noheader", "-o", "restarts", str(job)).stdout.split() == ["1"]
 
 

@@ -30,9 +30,10 @@ def requeue_me() -> None:
     A job calls it when it has saved its state, and ends. It keeps its number and its place in the queue; GSCHED_ATTEMPT
     counts its attempts, LSB_RESTART=Y says that there was one before. --max-restarts of gsub says how often that may
     be (100 times where it was not given, and never more often than MAX_JOB_REQUEUE of its queue). A job that is killed
-    ends for good.
+    ends for good. GSCHED_BINDIR is set in every job.
 
-    trap 'save; gsched requeue-me; exit' TERM
+    \b
+    trap 'save; "$GSCHED_BINDIR/gsched" requeue-me; exit' TERM
     """
     path = os.environ.get(SOCKET, "")
     if not path:
