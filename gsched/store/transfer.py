@@ -24,6 +24,7 @@ from gsched.base.ids import array_of
 from gsched.model.store_url import StoreUrl, is_store_url, parse_store_url
 from gsched.store.backends.leadership import LeadershipLock, make_leader_table
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
+from gsched.store.safeguards import sealed_files
 from gsched.store.safeguards.continuity import StoreLost, loss_of
 from gsched.store.safeguards.copies import look_at_copy
 from gsched.store.safeguards.failure import error_text
@@ -77,15 +78,18 @@ def copy_whole_store(source: str, target: str) -> Copied:
         return copied
 
 
-def back_up(source: str, file: Path) -> StoreMark:
+def back_up(source: str, file: Path, sealed: bytes = b"") -> StoreMark:
     """Copy the store at this address as it is at one moment into a new file of SQLite; its master may run. Returns how
     far it has come. Raises as `copy_whole_store`.
+
+    `sealed`: what else goes into the file, see `sealed_files`.
     """
     url = parse_store_url(source)
     with _told(str(file)), contextlib.ExitStack() as stack:
         reading = stack.enter_context(_disposed(postgresql.writer_engine(url)))
         writing = stack.enter_context(_new_file(file))
         with writing.begin() as into:
+            sealed_files.replace(into, sealed)
             return _copied(_at_one_moment(reading), into, url.name).mark
 
 

@@ -137,7 +137,7 @@ def up(
 
 def _use_store(home: Home, config: ClusterConfig, store: str, say: Say) -> ClusterConfig:
     """Move the store there, while the master is down; where that fails, the master is started again as it was."""
-    moves = import_module("gsched.app.clusters.store_moves")  # loads the database's modules
+    moves = import_module("gsched.app.stores.store_moves")  # loads the database's modules
     address = moves.address_of(store, config.locations.store)
     if address == config.locations.store:
         say("the store is there already")
@@ -153,7 +153,7 @@ def _use_store(home: Home, config: ClusterConfig, store: str, say: Say) -> Clust
 
 
 def _renew(config: ClusterConfig, say: Say) -> None:
-    from gsched.app.clusters.renewal import renew_store  # loads the master's modules
+    from gsched.app.stores.renewal import renew_store  # loads the master's modules
 
     if daemons.running_pid(config.locations.run_dir, "master"):
         raise Conflict("the master runs: --new-store is for one whose store is lost (gsched down ends it)")

@@ -10,7 +10,14 @@ from importlib import import_module
 import click
 
 from gsched.app.clusters.private import host_name
-from gsched.app.commands.command_options import FAILURE, OPTION_ENVDIR, conf_of
+from gsched.app.commands.command_options import (
+    FAILURE,
+    OPTION_ASK_PASSPHRASE,
+    OPTION_ENVDIR,
+    OPTION_PASSPHRASE_FILE,
+    conf_of,
+    passphrase_of,
+)
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.config.configuration import load
@@ -38,33 +45,68 @@ def _with_store(envdir: str | None, command: str) -> ClusterConfig:
 
 @click.command("backup")
 @OPTION_ENVDIR
+@OPTION_PASSPHRASE_FILE
+@OPTION_ASK_PASSPHRASE
 @click.argument("file")
-def backup(envdir: str | None, file: str) -> None:
+def backup(envdir: str | None, passphrase_file: str | None, ask_passphrase: bool, file: str) -> None:
     """Copy the store into a new file; the master may run.
 
-    The copy has all jobs and the history up to this moment, and only its owner can read it. Run it on the master's
-    host, as the user that the master runs as.
+    The copy has all jobs and the history up to this moment, and only its owner can read it. With a passphrase the files
+    of the configuration and the keys are part of it, encrypted; files that cannot be read are left out by name. Run it
+    on the master's host, as the user that the master runs as.
     """
     config = _with_store(envdir, f"gadmin backup {shlex.quote(file)}")
-    from gsched.app.clusters.store_copies import backup_store  # the master's code, as below
+    passphrase = passphrase_of(passphrase_file, ask=ask_passphrase, new=True)
+    from gsched.app.stores.store_copies import backup_store  # the master's code, as below
 
-    backup_store(config, file, click.echo)
+    backup_store(config, file, passphrase, click.echo)
 
 
 @click.command("restore")
 @OPTION_ENVDIR
+@click.option("--configuration", is_flag=True, help="Put back the configuration and the keys, and not the store.")
+@click.option("--into", metavar="DIR", help="With --configuration: below this folder, and not where they were.")
+@OPTION_PASSPHRASE_FILE
+@OPTION_ASK_PASSPHRASE
 @click.argument("file")
-def restore(envdir: str | None, file: str) -> None:
+def restore(
+    envdir: str | None,
+    configuration: bool,
+    into: str | None,
+    passphrase_file: str | None,
+    ask_passphrase: bool,
+    file: str,
+) -> None:
     """Put a copy in the store's place, as a new generation; the master must be down.
 
     What happened after the copy was made is given up. Jobs that were started since and still run go on, with their
     slots and GPUs, until `gadmin orphans --end`. Job numbers are never used again. The files that lie there are
     renamed, not removed. Run it on the master's host, as the user that the master runs as.
+
+    With --configuration it puts back the files of the configuration and the keys that are in the copy, to where they
+    were. What is another file now is renamed. Owners are those of before if root runs it.
     """
+    given = (into is not None, passphrase_file is not None, ask_passphrase)
+    if not configuration and any(given):
+        raise BadRequest("--into, --passphrase-file and --ask-passphrase are for --configuration")
+    if configuration:
+        _restore_configuration(file, into, passphrase_file, ask_passphrase)
+        return
     config = _with_store(envdir, f"gadmin restore {shlex.quote(file)}")
-    from gsched.app.clusters.store_copies import restore_store  # the master's code, as below
+    from gsched.app.stores.store_copies import restore_store  # the master's code, as below
 
     restore_store(config, file, click.echo)
+
+
+def _restore_configuration(file: str, into: str | None, passphrase_file: str | None, ask_passphrase: bool) -> None:
+    if not passphrase_file and not ask_passphrase:
+        raise BadRequest("--configuration needs the passphrase: --passphrase-file PATH or --ask-passphrase")
+
+    def ask() -> str:
+        return passphrase_of(passphrase_file, ask=ask_passphrase, new=False)
+
+    # As below.
+    import_module("gsched.app.stores.store_copies").restore_configuration(file, into or "", ask, click.echo)
 
 
 @click.command("newstore")
@@ -77,7 +119,7 @@ def newstore(envdir: str | None) -> None:
     left as it is. Run it on the master's host, as the user that the master runs as.
     """
     config = _with_store(envdir, "gadmin newstore")
-    from gsched.app.clusters.renewal import renew_store  # the master's code, which other words start faster without
+    from gsched.app.stores.renewal import renew_store  # the master's code, which other words start faster without
 
     renew_store(config, click.echo)
 
@@ -94,7 +136,7 @@ def check_store(envdir: str | None, all_of_them: bool) -> None:
     """
     config = _with_store(envdir, "gadmin check-store")
     # The master's code, as below.
-    if not import_module("gsched.app.clusters.store_checks").check_store(config, click.echo, all_of_them=all_of_them):
+    if not import_module("gsched.app.stores.store_checks").check_store(config, click.echo, all_of_them=all_of_them):
         sys.exit(FAILURE)
 
 
@@ -113,7 +155,7 @@ def store_copy(source: str, target: str) -> None:
     private cluster is moved in one command by `gsched up --store`.
     """
     # The database's modules, as below.
-    import_module("gsched.app.clusters.store_moves").copy_store(source, target, click.echo)
+    import_module("gsched.app.stores.store_moves").copy_store(source, target, click.echo)
 
 
 @click.command("orphans")

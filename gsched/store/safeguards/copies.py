@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.base.ids import array_of
 from gsched.store.mark import MarkFile, StoreMark
-from gsched.store.safeguards import lineage
+from gsched.store.safeguards import lineage, sealed_files
 from gsched.store.safeguards.failure import StoreDamaged, before_commit, error_text
 from gsched.store.safeguards.filesystem import sync_folder
 from gsched.store.safeguards.first_look import FirstLook, look_at, note_closed
@@ -45,11 +45,13 @@ class Restored:
     """The copy was not closed, and its write-ahead log does not lie beside it."""
 
 
-def copy_store(path: Path, target: Path) -> StoreMark:
+def copy_store(path: Path, target: Path, sealed: bytes = b"") -> StoreMark:
     """Copy the store as it is at one moment into a new file, readable by its owner alone, and return how far it has
     come. The master may run. Raises BadRequest, Conflict (no store, a newer gsched's), StoreDamaged, StoreFull.
+
+    `sealed`: what else goes into the file, see `sealed_files`.
     """
-    return _copied(path, target, None)
+    return _copied(path, target, None, sealed)
 
 
 def restore_copy(copy: Path, path: Path, witnesses: Mapping[str, StoreMark], now: float) -> Restored:
@@ -114,7 +116,7 @@ def look_at_copy(path: Path) -> tuple[FirstLook, StoreMark]:
     return look, look.mark
 
 
-def _copied(source: Path, target: Path, generation: int | None) -> StoreMark:
+def _copied(source: Path, target: Path, generation: int | None, sealed: bytes = b"") -> StoreMark:
     look_at_copy(source)
     try:
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -122,7 +124,7 @@ def _copied(source: Path, target: Path, generation: int | None) -> StoreMark:
         raise BadRequest(f"{target}: {error.strerror}") from None
     try:
         _copy_pages(source, target)
-        _settle(target, generation)
+        _settle(target, generation, sealed)
         sync_folder(target)
         sync_folder(target.parent)
         return look_at_copy(target)[1]
@@ -152,12 +154,13 @@ def _copy_pages(source: Path, target: Path) -> None:
         readers.dispose()
 
 
-def _settle(target: Path, generation: int | None) -> None:
-    """It is one file, closed, sound, and of that generation."""
+def _settle(target: Path, generation: int | None, sealed: bytes) -> None:
+    """It is one file, closed, sound, and of that generation; of what a copy has beside the store it has this alone."""
     engine = single_file_engine(target)
     try:
         with engine.begin() as connection:
             note_closed(connection)
+            sealed_files.replace(connection, sealed)
             if generation is not None:
                 note_generation(connection, generation)
         with engine.connect() as connection:

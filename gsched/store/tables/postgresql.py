@@ -6,8 +6,6 @@ The driver is loaded here and only when an address asks for it. A password is ne
 from __future__ import annotations
 
 import logging
-import os
-import stat
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -17,6 +15,7 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool, QueuePool
 
 from gsched.base.errors import BadRequest
+from gsched.base.machine.secret_file import read_secret
 from gsched.model.store_url import StoreUrl, check_verified
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ _LOCK_WAIT = "10s"
 _IDLE_TRANSACTION = "15s"
 """After so long without a statement the server ends a transaction: that of a master that was stopped in the middle."""
 _READERS = 8
-_MOST_PASSWORD_BYTES = 1_024
 _SINCE = (
     (140_000, "SET idle_session_timeout = 0"),
     (170_000, "SET transaction_timeout = 0"),
@@ -109,24 +107,7 @@ def connect(
 
 def read_password(path: str) -> str:
     """The first line of a file that is its user's, or root's, alone. Raises BadRequest."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise BadRequest(f"the password of the store cannot be read: {path}: {error.strerror}") from None
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadRequest(f"the password of the store cannot be read: {path} is not a file")
-        if status.st_uid not in (0, os.geteuid()):
-            raise BadRequest(f"the file with the store's password belongs to somebody else: {path}")
-        # Where systemd hands out credentials, the group of a file of root's is root, and the service has it by a list.
-        beyond = 0o037 if (status.st_uid, status.st_gid) == (0, 0) else 0o077
-        if status.st_mode & beyond:
-            raise BadRequest(f"others may read the file with the store's password: chmod 600 {path}")
-        first = file.readline(_MOST_PASSWORD_BYTES).decode("utf-8", "replace").rstrip("\r\n")
-    if not first:
-        raise BadRequest(f"the file with the store's password is empty: {path}")
-    return first
+    return read_secret(path, "the password of the store", "the store's password")
 
 
 def reader_engine(url: StoreUrl, answer_s: float | None = QUERY_ANSWER_S) -> Engine:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.app.clusters.store_moves import address_of, set_store
+from gsched.app.stores.store_moves import address_of, set_store
 from gsched.base.errors import BadRequest
 
 OTHERS = 'LSF_ENVDIR=/conf\n# GSCHED_STORE=a comment \\\nLSF_LOGDIR="/a \\\nGSCHED_STORE=b"\n'

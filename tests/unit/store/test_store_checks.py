@@ -11,7 +11,7 @@ import pytest
 from store_samples import SPEC, job_row, noted
 from stores import StoreAtHand
 
-from gsched.app.clusters.store_checks import MOST_SAID, check_store
+from gsched.app.stores.store_checks import MOST_SAID, check_store
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import (
     AnyEvent,

@@ -1,4 +1,4 @@
-"""Copies of a cluster's store for administrators: `gadmin backup` and `gadmin restore`."""
+"""Copies of a cluster's store, and of its configuration, for administrators: `gadmin backup` and `gadmin restore`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,51 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gsched.base.errors import Conflict
+from gsched.app.stores.configuration_copies import (
+    folders_of,
+    kept_configuration,
+    put_back_configuration,
+    sealed_configuration,
+)
+from gsched.base.errors import BadRequest, Conflict
 from gsched.master.daemon import open_store
 from gsched.model.config import STORE_FILE, ClusterConfig
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark, known_on_this_machine
+from gsched.store.safeguards import sealed_files
 from gsched.store.safeguards.copies import copy_store, restore_copy
 from gsched.store.safeguards.failure import StoreInUse
 from gsched.store.transfer import back_up, put_back
 
 
-def backup_store(config: ClusterConfig, target: str, say: Callable[[str], None]) -> None:
-    """Copy the store into a new file, whether the master runs or not, and say what is in it. Raises GschedError."""
+def backup_store(config: ClusterConfig, target: str, passphrase: str, say: Callable[[str], None]) -> None:
+    """Copy the store into a new file, whether the master runs or not, and say what is in it; with the configuration
+    and the keys where there is a passphrase. Raises GschedError.
+    """
     file, locations = Path(os.path.abspath(target)), config.locations
-    if locations.store:
-        mark = back_up(locations.store, file)
+    lines: list[str] = []
+    if passphrase:
+        sealed = sealed_configuration(config, config.master_host, passphrase, lines.append)
     else:
-        mark = copy_store(Path(locations.state_dir) / STORE_FILE, file)
+        sealed = b""
+        where = " and ".join(folders_of(config))
+        lines.append(f"left out: configuration and keys, {where} (--passphrase-file or --ask-passphrase encrypts them)")
+    if locations.store:
+        mark = back_up(locations.store, file, sealed)
+    else:
+        mark = copy_store(Path(locations.state_dir) / STORE_FILE, file, sealed)
     say(f"{target}: a copy of the store with its {mark.seq} events until now")
+    for line in lines:
+        say(line)
+
+
+def restore_configuration(copy: str, into: str, ask: Callable[[], str], say: Callable[[str], None]) -> None:
+    """Put back the configuration and the keys that are in a copy, below the folder `into` or where they were; `ask` is
+    who knows the passphrase. Raises BadRequest.
+    """
+    sealed = sealed_files.read(Path(os.path.abspath(copy)))
+    if not sealed:
+        raise BadRequest(f"{copy}: no configuration is part of it: it was made without a passphrase")
+    put_back_configuration(kept_configuration(sealed, ask(), copy), into, say)
 
 
 def restore_store(config: ClusterConfig, copy: str, say: Callable[[str], None]) -> None:
@@ -60,6 +88,8 @@ def _say_what_it_is(config: ClusterConfig, copy: str, say: Callable[[str], None]
     try:
         events = f"the {store.last_seq} events of {copy}; what happened later is given up"
         say(f"the store {store.name} has {events}: this is generation {store.generation} now")
+        if sealed_files.read(Path(os.path.abspath(copy))):
+            say(f"configuration and keys are part of {copy}: gadmin restore --configuration {copy} puts them back")
         say(f"new jobs get numbers from {store.numbers_from} on; what runs unrecorded goes on, see `gadmin orphans`")
     finally:
         store.close()

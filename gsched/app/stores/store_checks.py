@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from gsched.app.clusters.blob_references import Reference, of_event, of_state
+from gsched.app.stores.blob_references import Reference, of_event, of_state
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
 from gsched.core.audit import audit
