@@ -43,6 +43,7 @@ def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ())
         "JOB_PRIORITY_OVER_TIME": "/".join(map(str, params.priority_over_time or ())) or None,
         "JOB_DEP_LAST_SUB": int(params.dependency_last_only),
         "KILL_ON_INVALID_DEPENDENCY": params.end_on_invalid_dependency,
+        "ORPHAN_JOB_TERM_GRACE_PERIOD": params.orphan_grace_s,
         "EGROUP_UPDATE_INTERVAL": None if params.egroup_update_s is None else f"{params.egroup_update_s / 60:.0f}m",
         **_of_gpus(params),
         GPU_HOUR: written_price(params.prices.gpu_hour, params.prices.currency),

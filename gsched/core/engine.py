@@ -6,6 +6,7 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -277,7 +278,7 @@ class Engine:
         self._requirement_updates.note(decision.events)
         if not self.cycles.is_planning:
             before = len(decision.events)
-            self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
+            self._dependents.settle(decision, self.config.orphan_grace_s, steps)
             withdraw_preemptions(decision)
             if len(decision.events) > before:
                 self.cycles.wake()
@@ -317,6 +318,7 @@ class Engine:
         self.estimates.configure(command.config)
         self._requirement_updates.begin(self._requests.check_requirement)
         self.cycles.configuration_changed()
+        self._dependents.configuration_changed()
         self._host_reports.observe_all(self.config)
         for host in command.config.hosts:
             if self.observations.of(host).connected:
@@ -366,6 +368,7 @@ class Engine:
         due.extend(self._timeouts.due(self.config, now))
         notices = (self._near_limits.next_time(), notice_ends.next_expiry(self.state.notices))
         due.extend(at for at in notices if at is not None)
+        due.append(self._dependents.next_end)
         shrinks = self.state.ledger.next_change()
         if shrinks is not None:
             due.append(max(shrinks, self._ticked_at + STEP_PAUSE_S))
@@ -376,10 +379,10 @@ class Engine:
         """When the time alone changes what may start, UTC seconds; None: never. No look for the sake of looking, unlike
         `next_deadline`.
         """
-        due = [*self._timeouts.changes(self.config, now), *self._starts_due(now)]
+        due = [*self._timeouts.changes(self.config, now), *self._starts_due(now), self._dependents.next_end]
         shrinks = self.state.ledger.next_change()
         due.extend(() if shrinks is None else (shrinks,))
-        return min((at for at in due if at > now), default=None)
+        return min((at for at in due if now < at < math.inf), default=None)
 
     def _starts_due(self, now: float) -> Iterator[float]:
         yield from self.cycles.due(self.config, now)
@@ -420,7 +423,7 @@ class Engine:
         self._host_reports.observe_all(self.config)
         self._give_back(now)
         decision = Decision(self.state, self.config, now, self.observations.of)
-        self._dependents.settle(decision, end_invalid=False)
+        self._dependents.settle(decision, lambda queue: None)
         self.cycles.look(decision)
 
     # -- what others look at --------------------------------------------------------------------------------------

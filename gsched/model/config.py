@@ -171,7 +171,9 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     dependency_last_only: bool = False
     """JOB_DEP_LAST_SUB: of several jobs of a name the newest counts."""
     end_on_invalid_dependency: bool = True
-    """KILL_ON_INVALID_DEPENDENCY (ours): a job whose dependency can never hold ends at once."""
+    """KILL_ON_INVALID_DEPENDENCY (ours): a job whose dependency can never hold ends, when its time of grace is over."""
+    orphan_grace_s: float = 0.0
+    """ORPHAN_JOB_TERM_GRACE_PERIOD: so long after that has come out."""
     gpu_req: str = ""
     """GPU_REQ (LSB_GPU_REQ): what `-gpu -` and options that are not given mean."""
     gpu_req_merge: bool = False
@@ -451,6 +453,15 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         queues = self.queues.values()
         on_queues = any(each.run_window or each.thresholds or each.stop_cond or each.resume_cond for each in queues)
         return on_queues or any(host.thresholds for host in self.hosts.values())
+
+    def orphan_grace_s(self, queue: str) -> float | None:
+        """How many seconds after that has come out a job of the queue ends whose dependency can never hold; None: it
+        does not.
+        """
+        found = self.queues.get(queue)
+        if found is not None and found.orphan_grace_s is not None:
+            return found.orphan_grace_s
+        return self.params.orphan_grace_s if self.params.end_on_invalid_dependency else None
 
     @cached_property
     def _shared_on(self) -> dict[str, dict[str, SharedInstance]]:

@@ -42,6 +42,12 @@ PREEMPTION = PREEMPTIVE[lost]
 End Queue
 
 Begin Queue
+QUEUE_NAME = orphans
+PRIORITY = 25
+ORPHAN_JOB_TERM_GRACE_PERIOD = 1
+End Queue
+
+Begin Queue
 QUEUE_NAME = controlled
 PRIORITY = 25
 JOB_CONTROLS = SUSPEND[echo $LSB_JOBID $LSB_SUSP_REASONS > $LS_SUBCWD/stopped; kill -STOP $LSB_JOBPIDS] \\
@@ -155,3 +161,13 @@ def test_a_preempted_job_ends_for_good_and_gives_its_gpu_where_the_queue_says_so
     assert ended.result is not None and ended.result.term_reason == "TERM_PREEMPT"
     report = (cluster.folder / "lost.out").read_text()
     assert "TERM_PREEMPT: job killed after preemption." in report and "goes on with the same jobid" not in report
+
+
+def test_a_job_that_waits_for_what_never_comes_ends_when_its_time_is_over(cluster: Cluster) -> None:
+    first = cluster.submit("-H", "-q", "orphans", "exit 3")
+    orphan = cluster.submit("-q", "orphans", "-w", f"done({first})", "true")
+    cluster.run("gresume", str(first))
+    (failed, ended) = cluster.wait(first, orphan)
+    assert ended.state == "EXIT" and ended.result is not None and ended.result.term_reason == "TERM_ORPHAN_SYSTEM"
+    assert failed.finished_at is not None and ended.finished_at is not None
+    assert ended.finished_at - failed.finished_at >= 0.99

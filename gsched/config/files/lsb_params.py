@@ -150,6 +150,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         end_on_invalid_dependency=settings.take(
             "KILL_ON_INVALID_DEPENDENCY", yes_or_no, default.end_on_invalid_dependency
         ),
+        orphan_grace_s=_orphan_grace(settings, findings),
         gpu_req=settings.take("GPU_REQ", gpu_requirement(unit), default.gpu_req),
         gpu_req_merge=settings.take("GPU_REQ_MERGE", yes_or_no, default.gpu_req_merge),
         reserve_cores_per_gpu=settings.take("RESERVE_CORES_PER_GPU", integer(0, 4096), default.reserve_cores_per_gpu),
@@ -167,6 +168,15 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         efficiency_min_run_s=settings.take("EFFICIENCY_MIN_RUN", seconds(0), default.efficiency_min_run_s),
         egroup_update_s=settings.take("EGROUP_UPDATE_INTERVAL", update_interval, None),
     )
+
+
+def _orphan_grace(settings: KeyValues, findings: Findings) -> float:
+    """ORPHAN_JOB_TERM_GRACE_PERIOD, in seconds."""
+    found = settings.take("ORPHAN_JOB_TERM_GRACE_PERIOD", seconds(0), 0.0)
+    at = settings.place("ORPHAN_JOB_TERM_GRACE_PERIOD")
+    if at is not None and not settings.take("KILL_ON_INVALID_DEPENDENCY", yes_or_no, True):
+        findings.note(at, "ORPHAN_JOB_TERM_GRACE_PERIOD has no effect: KILL_ON_INVALID_DEPENDENCY is N")
+    return found
 
 
 def _check_preemptable(

@@ -176,6 +176,7 @@ PARAMETERS = (
         _gpu_idle,
     ),
     QueueParameter("SERVICE_IDLE", "service_idle_s", _always(_at_least_a_minute), _minutes),
+    QueueParameter("ORPHAN_JOB_TERM_GRACE_PERIOD", "orphan_grace_s", _always(seconds(0)), _number),
     QueueParameter("RUN_WINDOW", "run_window", _always(parse_windows), windows_text, "RUN_WINDOWS"),
     QueueParameter("DISPATCH_WINDOW", "dispatch_window", _always(parse_windows), windows_text),
     QueueParameter("TERMINATE_WHEN", "terminate_when", _always(terminate_when), " ".join),

@@ -6,7 +6,8 @@ Only jobs that name a changed job are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+import math
+from collections.abc import Callable, Iterable, Set
 
 from gsched.base.coded_text import coded
 from gsched.base.ids import array_of, element_id, index_of
@@ -25,14 +26,19 @@ from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobReleased
+from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.reason import PendingReason
 
 TERM = "TERM_ORPHAN_SYSTEM"
 _NONE: frozenset[int] = frozenset()
 
 
+GraceOf = Callable[[str], float | None]
+"""Name of a queue -> how many seconds after it has become an orphan a job of it is ended; None: it is not."""
+
+
 class Dependents:
-    """Keeps, beside the state, why each blocked job is blocked."""
+    """Keeps, beside the state, why each blocked job is blocked, and since when it is an orphan that is to end."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -41,19 +47,24 @@ class Dependents:
         """Whom to judge, in order, with the index of the parent's element that changed, or 0."""
         self._never: dict[int, set[int]] = {}
         """Array -> its waiting elements whose own conditions never can hold."""
+        self._orphans: dict[tuple[int, int], tuple[float, str]] = {}
+        """Whom to end later, as `_asked` names them -> since when it is an orphan (UTC seconds), and its queue."""
+        self.next_end = math.inf
+        """When the first of them is to end, UTC seconds; infinite: none is."""
 
-    def settle(self, decision: Decision, *, end_invalid: bool, steps: int = UNLIMITED) -> None:
+    def settle(self, decision: Decision, grace: GraceOf, steps: int = UNLIMITED) -> None:
         """Judge what hangs on jobs that have changed, until nothing changes any more or so many steps are done: then
         the rest is for the next time.
         """
         self._note_changes()
+        self._ask_overdue(decision.now, grace)
         while self._asked:
             if steps <= EVENT * len(decision.events):
                 return
             child, index = next(iter(self._asked))
             del self._asked[child, index]
             steps -= self._cost(child)
-            self.judge(child, decision, end_invalid=end_invalid, index=index)
+            self.judge(child, decision, grace, index)
             self._note_changes()
 
     @property
@@ -73,6 +84,31 @@ class Dependents:
                 for child in sorted(waits.dependents.get(parent, ())):
                     self._asked[child, index_of(changed) if self._is_elementwise(child) else 0] = None
 
+    def configuration_changed(self) -> None:
+        """Orphans may have another time."""
+        self.next_end = -math.inf
+
+    def _ask_overdue(self, now: float, grace: GraceOf) -> None:
+        """Judge orphans again whose time is over."""
+        if now < self.next_end:
+            return
+        due = {key: _ends_at(since, grace(queue)) for key, (since, queue) in self._orphans.items()}
+        self._asked.update((key, None) for key, at in due.items() if at <= now)
+        self.next_end = min((at for at in due.values() if at > now), default=math.inf)
+
+    def _is_to_end(self, key: tuple[int, int], spec: JobSpec, since: float, now: float, grace: GraceOf) -> bool:
+        """Whether the orphan is to end now; one that is to end later is kept."""
+        seconds = grace(spec.queue)
+        at = now if spec.end_orphan else _ends_at(since, seconds)
+        if now < at and seconds is not None:
+            self._orphans[key] = since, spec.queue
+            self.next_end = min(self.next_end, at)
+        return now >= at
+
+    def _since(self, key: tuple[int, int], now: float) -> float:
+        """Since when it is an orphan; it is taken for none from now on."""
+        return self._orphans.pop(key, (now, ""))[0]
+
     def _is_elementwise(self, child: int) -> bool:
         array = self._state.arrays.get(child)
         return array is not None and is_elementwise(array.spec.conditions)
@@ -83,31 +119,35 @@ class Dependents:
             return LOOK
         return LOOK + weight(self._state.item(child).spec.conditions)
 
-    def judge(self, child: int, decision: Decision, *, end_invalid: bool, index: int = 0) -> None:
+    def judge(self, child: int, decision: Decision, grace: GraceOf, index: int = 0) -> None:
         """One blocked job or array; `index`: the parent's element that changed, 0 for all."""
+        key = child, index
+        since = self._since(key, decision.now)
         if child not in self._state.waits.blocked and child not in self._state.waits.held:
             return
         item = self._state.item(child)
         if item.released or not item.spec.conditions:
             return
         if isinstance(item, JobArray) and is_elementwise(item.spec.conditions):
-            self._judge_elements(item, index, decision, end_invalid=end_invalid)
+            self._judge_elements(item, index, decision, grace, since)
             return
         answer = judge(self._state, item.spec.conditions, index_of(child))
         if answer.holds:
             decision.record(JobReleased(at=decision.now, job_id=child))
             self._reasons.pop(child, None)
-        elif answer.is_final and (end_invalid or item.spec.end_orphan):
+        elif answer.is_final and self._is_to_end(key, item.spec, since, decision.now, grace):
             _end(item, answer, decision)
             self._reasons.pop(child, None)
         else:
             self._note(child, answer)
 
-    def _judge_elements(self, array: JobArray, index: int, decision: Decision, *, end_invalid: bool) -> None:
-        """Element by element; those that can go on leave the array's record."""
+    def _judge_elements(self, array: JobArray, index: int, decision: Decision, grace: GraceOf, since: float) -> None:
+        """Element by element; those that can go on leave the array's record. `since`: of the one of that index."""
         never = self._never.setdefault(array.array_id, set())
         waiting: Iterable[int] = [index] if index else list(array.waiting())
         for each in waiting:
+            key = array.array_id, each
+            orphaned = since if index else self._since(key, decision.now)
             if not array.has_waiting(each):
                 continue
             answer = judge(self._state, array.spec.conditions, each)
@@ -115,7 +155,7 @@ class Dependents:
             (never.add if answer.is_final and not answer.holds else never.discard)(each)
             if answer.holds:
                 decision.record(JobReleased(at=decision.now, job_id=member))
-            elif answer.is_final and (end_invalid or array.spec.end_orphan):
+            elif answer.is_final and self._is_to_end(key, array.spec, orphaned, decision.now, grace):
                 _end(array.element(each), answer, decision)
         self._state.touched.add(array.array_id)
         if not array.count or not never:
@@ -140,6 +180,10 @@ class Dependents:
     def never(self, array_id: int) -> Set[int]:
         """Indices of the array's waiting elements whose own conditions never can hold; such of others may be there."""
         return self._never.get(array_id, _NONE)
+
+
+def _ends_at(since: float, seconds: float | None) -> float:
+    return math.inf if seconds is None else since + seconds
 
 
 def _end(item: JobRecord | JobArray, answer: ConditionVerdict, decision: Decision) -> None:

@@ -120,6 +120,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """GPU_IDLE; None: nobody minds idle GPUs."""
     service_idle_s: int | None = None
     """SERVICE_IDLE: a job's service that nobody has used for so long is ended; None: never."""
+    orphan_grace_s: float | None = None
+    """ORPHAN_JOB_TERM_GRACE_PERIOD: so much later a job ends whose dependency can never hold; None: as the cluster."""
     run_window: tuple[Window, ...] = ()
     """Outside of it no job starts and running ones are suspended."""
     dispatch_window: tuple[Window, ...] = ()

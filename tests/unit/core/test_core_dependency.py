@@ -27,6 +27,7 @@ from gsched.core.records.dependency_condition import (
 )
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
+from gsched.model.queues.queue import Queue
 
 NUMBERS = st.builds(JobNumber, st.integers(1, 99), st.just(False)) | st.builds(
     JobNumber, st.builds(lambda i, j: i << 32 | j, st.integers(1, 9), st.integers(1, 99))
@@ -328,4 +329,76 @@ def test_a_job_is_judged_once_however_many_of_those_that_it_names_have_changed(m
     asked.clear()
     world.do(KillJobs("ann", False, tuple(parents)))
     assert len(asked) <= 2, "one change of many jobs at once"
+    world.check_replay()
+
+
+# -- ORPHAN_JOB_TERM_GRACE_PERIOD -------------------------------------------------------------------------------------
+
+
+def with_grace(cluster: float, ends: bool = True, queue: float | None = None) -> World:
+    params = Params(orphan_grace_s=cluster, end_on_invalid_dependency=ends)
+    return World(make_config(queues=(Queue(name="normal", orphan_grace_s=queue),), params=params))
+
+
+def tick_until(world: World, at: float) -> None:
+    """As the master does: at the times that the engine names."""
+    while (due := world.engine.next_deadline(world.now)) < at:
+        world.wait(max(due - world.now, 0.001))
+    world.wait(at - world.now)
+
+
+@pytest.mark.parametrize(("cluster", "ends", "queue"), [(300.0, True, None), (5.0, True, 300.0), (5.0, False, 300.0)])
+def test_an_orphan_has_its_time_of_grace(cluster: float, ends: bool, queue: float | None) -> None:
+    world = with_grace(cluster, ends, queue)
+    (first,) = world.run(spec())
+    (orphan, at_once) = world.submit(
+        spec(dependency=f"done({first})"), spec(dependency=f"done({first})", end_orphan=True)
+    )
+    world.ended(first, exit_code=3)
+    since = world.now
+    assert [world.state(each) for each in (orphan, at_once)] == ["PEND", "EXIT"]
+    tick_until(world, since + 299)
+    assert world.state(orphan) == "PEND"
+    assert world.engine.next_deadline(world.now) <= since + 300
+    tick_until(world, since + 301)
+    assert world.state(orphan) == "EXIT"
+    world.check_replay()
+
+
+def test_an_orphan_whose_parent_runs_again_in_time_is_none_any_more() -> None:
+    world = with_grace(300.0)
+    (first,) = world.run(spec())
+    (orphan,) = world.submit(spec(dependency=f"done({first})"))
+    world.ended(first, exit_code=3)
+    tick_until(world, world.now + 200)
+    assert world.order("requeue", first, states=("EXIT",)) == [""]
+    world.settle()
+    world.started(first)
+    tick_until(world, world.now + 400)
+    assert world.state(orphan) == "PEND"
+    world.ended(first, 2, exit_code=3)  # its time begins anew
+    since = world.now
+    tick_until(world, since + 299)
+    assert world.state(orphan) == "PEND"
+    tick_until(world, since + 301)
+    assert world.state(orphan) == "EXIT"
+    world.check_replay()
+
+
+def test_elements_of_an_array_are_orphans_one_by_one_and_a_reconfiguration_counts() -> None:
+    world = with_grace(300.0)
+    (first,) = world.submit(spec(name="first", indices="1-2"))
+    (second,) = world.submit(spec(name="second", indices="1-2", dependency=f"done({first}[*])"))
+    world.settle()
+    for index in (1, 2):
+        world.started(element_id(first, index))
+    world.ended(element_id(first, 1), exit_code=3)
+    since = world.now
+    tick_until(world, since + 100)
+    world.ended(element_id(first, 2), exit_code=3)
+    tick_until(world, since + 301)
+    assert [index for index in (1, 2) if world.engine.state.arrays[second].has_waiting(index)] == [2]
+    world.reconfigure(make_config(queues=(Queue(name="normal"),), params=Params(orphan_grace_s=250.0)))
+    tick_until(world, since + 351)
+    assert second not in world.engine.state.arrays or not world.engine.state.arrays[second].count
     world.check_replay()
