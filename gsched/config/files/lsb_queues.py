@@ -14,7 +14,7 @@ from gsched.config.files.queue_parameters import Known, read_parameters
 from gsched.config.grammar.findings import Findings, SourcePlace, show
 from gsched.config.grammar.sections import ConfigSection, KeyValue, read_entries
 from gsched.config.grammar.tables import THRESHOLDS
-from gsched.config.grammar.unsupported import REFUSED_QUEUE, WITHOUT_EFFECT_QUEUE
+from gsched.config.grammar.unsupported import AS_HERE_QUEUE, REFUSED_QUEUE, WITHOUT_EFFECT_QUEUE
 from gsched.config.grammar.values import (
     KeyValues,
     queue_name,
@@ -91,7 +91,7 @@ def _read_queue(
         source=str(section.at),
         **read_parameters(settings, known),
     )
-    settings.finish(REFUSED_QUEUE, WITHOUT_EFFECT_QUEUE, load_names(known.resources))
+    settings.finish(REFUSED_QUEUE, WITHOUT_EFFECT_QUEUE, load_names(known.resources), AS_HERE_QUEUE)
     _check_estimate(settings, queue, findings)
     _note(settings, queue, findings)
     return queue

@@ -165,9 +165,12 @@ _POSTPROC = (_ON, "a job has ended when its post-execution commands have")
 
 _NEVER_REMOVED = (frozenset({"2147483647"}), "folders of jobs are never removed")
 
+_NOT_RESIZED = (_OFF, "jobs keep the slots that they were given")
+
 AS_HERE_PARAMS: dict[str, tuple[frozenset[str], str]] = {
     "JOB_INCLUDE_POSTPROC": _POSTPROC,
     "JOB_CWD_TTL": _NEVER_REMOVED,
+    "RESIZABLE_JOBS": _NOT_RESIZED,
     "ABS_RUNLIMIT": (_ON, "run limits are never scaled by the speed of hosts"),
     "ENABLE_EVENT_STREAM": (_OFF, "that is so"),
     "CONDENSE_PENDING_REASONS": (_OFF, "that is so"),
@@ -178,6 +181,8 @@ REFUSED_QUEUE: dict[str, str] = _of_lsf(lsf_names.QUEUE)
 
 WITHOUT_EFFECT_QUEUE: dict[str, str] = lsf_topics.noted(lsf_names.QUEUE)
 
+AS_HERE_QUEUE: dict[str, tuple[frozenset[str], str]] = {"RESIZABLE_JOBS": _NOT_RESIZED}
+
 WITHOUT_EFFECT_APPLICATION: dict[str, str] = lsf_topics.noted(lsf_names.APPLICATION)
 
 REFUSED_APPLICATION: dict[str, str] = _of_lsf(lsf_names.APPLICATION) | {
@@ -187,6 +192,7 @@ REFUSED_APPLICATION: dict[str, str] = _of_lsf(lsf_names.APPLICATION) | {
 AS_HERE_APPLICATION: dict[str, tuple[frozenset[str], str]] = {
     "ABS_RUNLIMIT": AS_HERE_PARAMS["ABS_RUNLIMIT"],
     "JOB_CWD_TTL": _NEVER_REMOVED,
+    "RESIZABLE_JOBS": _NOT_RESIZED,
     "JOB_INCLUDE_POSTPROC": _POSTPROC,
 }
 

@@ -158,3 +158,16 @@ def test_how_long_commands_around_jobs_may_take() -> None:
     params, found = checked.config.params, checked.config.applications["a"]
     assert (params.pre_timeout_s, params.post_timeout_s) == (300, None)
     assert (found.pre_timeout_s, found.post_timeout_s) == (None, 180)
+
+
+def test_that_jobs_keep_their_slots_may_be_said() -> None:
+    files = {
+        "lsb.queues": queue("RESIZABLE_JOBS = N\n"),
+        "lsb.params": "Begin Parameters\nRESIZABLE_JOBS = n\nEnd Parameters\n",
+        "lsb.applications": "Begin Application\nNAME = a\nRESIZABLE_JOBS = no\nEnd Application\n",
+    }
+    checked = check(files)
+    assert checked.errors == []
+    assert sum("RESIZABLE_JOBS has no effect: jobs keep the slots" in note for note in checked.notes) == 3
+    (error,) = check({"lsb.queues": queue("RESIZABLE_JOBS = Y\n")}).errors
+    assert "RESIZABLE_JOBS is not supported yet: a job with -gpu num=LEAST..MOST grows and shrinks" in error
