@@ -91,6 +91,12 @@ sys.exit(3)
     assert lines[-1].endswith(" was taken by another meanwhile; trying another one"), lines
 
 
+def test_a_topology_that_no_host_has_is_refused_with_one_line(cluster: Cluster) -> None:
+    done = cluster.run("gsub", "--launch", "ddl", "--topo", "4x1x1", "./run", check=False)
+    assert done.returncode == 255 and done.stdout == ""
+    assert done.stderr.startswith('No host can ever provide -gpu "num=4:') and done.stderr.count("\n") == 1
+
+
 def test_profiles_lie_by_rank_and_are_listed_with_the_job(cluster: Cluster) -> None:
     profiler = "sh -c 'echo $0 > %d/rank-%r.txt; exec \"$@\"' profiled"
     words = ("--launch", "lightning", "--profile", profiler, f"python3 -c '{RANKS}'")

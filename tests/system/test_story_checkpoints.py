@@ -117,6 +117,18 @@ def test_a_job_that_takes_longer_than_its_run_limit_goes_on_in_a_chain_of_runs(c
     assert told.begins == [0, *told.saves] and told.ends == [25] and len(told.saves) == view.restarts
 
 
+def test_a_job_that_its_signal_kills_is_over_unless_it_is_to_go_on_after_its_run_limit(cluster: Cluster) -> None:
+    """USR2 ends a program that does not hear it, a second or two after it began."""
+    words = ("-W", "1", "--signal", "USR2@58")
+    over = cluster.submit(*words, "exec sleep 600")
+    again = cluster.submit(*words, "--restart-on", "timelimit", "[ $GSCHED_ATTEMPT = 2 ] || exec sleep 600")
+    ends = {view.job_id: view for view in cluster.wait(over, again)}
+    assert [ends[over].state, ends[again].state, ends[again].restarts] == ["EXIT", "DONE", 1]
+    assert "Exited by signal 12" in cluster.run("ghist", "-l", "-UF", str(over)).stdout
+    told = cluster.run("gjobs", "-l", "-UF", str(over)).stdout
+    assert "It died of the signal that asks it to save its state (USR2)" in told
+
+
 def test_a_signal_with_b_is_for_the_script_alone(cluster: Cluster) -> None:
     script = "trap 'touch b.script' URG; perl -e '$SIG{URG} = sub { open F, q(>b.child) }; sleep 1; sleep 30' & "
     script += "while [ ! -e b.script ]; do sleep 0.2; done; sleep 0.5; kill %1; exit 0"

@@ -20,6 +20,7 @@ from gsched.model.jobs.job_plot import shown_plots
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.notice import shown_wishes
 from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.queues.job_controls import signal_of
 from gsched.resreq.parsing.gpu import RANGE, parse_gpu
 
 _MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
@@ -222,6 +223,10 @@ def restarts(job: ShownJob, zone: tzinfo) -> list[str]:
         asked = f"Asked to save its state until {long_stamp(view.save_by, zone)} (signal {spec.warning_signal})"
         lines.append(
             asked + (", but is not ended then: nobody needs what it was to give up any more" if view.is_spared else "")
+        )
+    if view.result is not None and spec.saves_on_signal and view.result.signal == signal_of(spec.warning_signal):
+        lines.append(
+            f"It died of the signal that asks it to save its state ({spec.warning_signal}): nothing in it heard it"
         )
     return lines
 
