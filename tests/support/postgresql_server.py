@@ -12,6 +12,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -78,12 +79,33 @@ class PostgresqlServer:
 
     def start(self, **settings: str) -> None:
         """Start it, or start it again. Raises NoServer."""
-        given = {**self._settings, **settings, "unix_socket_directories": str(self.folder), "port": str(_PORT)}
+        given = {**self._settings, "port": str(_PORT), **settings, "unix_socket_directories": str(self.folder)}
+        self._port = given["port"]
         options = " ".join(f"-c {name}='{value}'" for name, value in given.items())
         log = self.folder / "log"
         words = ["start", "-w", "-t", str(_START_S), "-D", str(self._data), "-l", str(log), "-o", options]
         if self._run("pg_ctl", *words).returncode != 0:
             raise NoServer(f"the server does not start: {log.read_text(errors='replace')[-500:]}")
+
+    def start_on_network(self, address: str, certificate: Path, key: Path) -> int:
+        """Stop it, and start it again on a free port of this address too, with TLS where the files are there; returns
+        the port. Who it is is asked of nobody.
+        """
+        self.stop()
+        (self._data / "pg_hba.conf").write_text("local all all trust\nhost all all samehost trust\n")
+        settings = {"listen_addresses": address, "ssl": "off"}
+        if certificate.exists():
+            for source, name in ((certificate, "tls.crt"), (key, "tls.key")):
+                target = self._data / name
+                target.write_bytes(source.read_bytes())
+                target.chmod(0o600)
+                if self._user is not None:
+                    os.chown(target, self._user.pw_uid, self._user.pw_gid)
+            settings |= {"ssl": "on", "ssl_cert_file": "tls.crt", "ssl_key_file": "tls.key"}
+        with socket.create_server((address, 0)) as free:
+            port = int(free.getsockname()[1])
+        self.start(**settings, port=str(port))
+        return port
 
     def stop(self, mode: str = "fast") -> None:
         """`fast` ends all sessions; `immediate` is what a crash is."""
@@ -112,7 +134,7 @@ class PostgresqlServer:
 
     def admin(self, database: str = DATABASE) -> psycopg.Connection[Any]:
         """A connection that may do everything, and commits each statement."""
-        return psycopg.connect(host=str(self.folder), user="admin", dbname=database, autocommit=True)
+        return psycopg.connect(host=str(self.folder), port=self._port, user="admin", dbname=database, autocommit=True)
 
     def new_url(self, options: str = "") -> str:
         """The address of an empty schema, which is that of a user who has no other."""
