@@ -14,6 +14,7 @@ from gsched.app.commands.lsf_startup import start_cluster, stop_cluster
 from gsched.app.commands.master_client import connect
 from gsched.app.installation import install
 from gsched.app.installation.host_files import pack_host
+from gsched.app.installation.units import COPIES_KEPT, Backups
 from gsched.base.envdir import SITE_CONF_DIR
 from gsched.base.errors import BadRequest
 from gsched.cli.render.hosts.versions import render_versions
@@ -40,6 +41,11 @@ OPTION_CONF = click.option(
 @click.option("--cluster", metavar="NAME", default="gsched", show_default=True, help="Name of the new cluster.")
 @click.option("--admins", metavar="USER,...", default="", help="Administrators of the new cluster.")
 @click.option("--sim-gpus", metavar="SPEC", default="", help="Simulate GPUs in the new cluster, as of gsched up.")
+@click.option(
+    "--backups", metavar="DIR", default="", help="On the master's host: a copy of the store in DIR every day."
+)
+@click.option("--keep", type=click.IntRange(1), metavar="N", help="Of these copies keep the N newest (default: 14).")
+@click.option("--passphrase-file", metavar="PATH", default="", help="Encrypts configuration and keys in these copies.")
 @OPTION_FORCE
 def install_units(  # noqa: PLR0913 - the options of a command
     master: bool,
@@ -53,13 +59,20 @@ def install_units(  # noqa: PLR0913 - the options of a command
     cluster: str,
     admins: str,
     sim_gpus: str,
+    backups: str,
+    keep: int | None,
+    passphrase_file: str,
     force: bool,
 ) -> None:
     """Make this installation services of systemd: those that the configuration gives this host, or those named."""
     place = install.InstallPlace(os.path.abspath(root) if root else "", os.path.abspath(envdir), host or host_name())
     new = install.NewCluster(cluster, _names(hosts), sim_gpus, _names(admins)) if hosts else None
     chosen = {"master": master, "door": door, "agent": agent, "web": web}
-    install.install(place, [name for name, is_chosen in chosen.items() if is_chosen], new, force=force, say=click.echo)
+    wanted = [name for name, is_chosen in chosen.items() if is_chosen]
+    if not backups and (keep is not None or passphrase_file):
+        raise BadRequest("--keep and --passphrase-file are for --backups")
+    made = Backups(backups, keep or COPIES_KEPT, passphrase_file) if backups else None
+    install.install(place, wanted, new, force=force, say=click.echo, backups=made)
 
 
 def _names(text: str) -> tuple[str, ...]:

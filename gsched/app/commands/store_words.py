@@ -47,19 +47,41 @@ def _with_store(envdir: str | None, command: str) -> ClusterConfig:
 @OPTION_ENVDIR
 @OPTION_PASSPHRASE_FILE
 @OPTION_ASK_PASSPHRASE
-@click.argument("file")
-def backup(envdir: str | None, passphrase_file: str | None, ask_passphrase: bool, file: str) -> None:
+@click.option("--into", metavar="DIR", help="Into a new file of this folder, named by cluster and time.")
+@click.option(
+    "--keep",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --into: remove the oldest copies there, but for the N newest.",
+)
+@click.argument("file", required=False)
+def backup(
+    envdir: str | None,
+    passphrase_file: str | None,
+    ask_passphrase: bool,
+    into: str | None,
+    keep: int | None,
+    file: str | None,
+) -> None:
     """Copy the store into a new file; the master may run.
 
     The copy has all jobs and the history up to this moment, and only its owner can read it. With a passphrase the files
     of the configuration and the keys are part of it, encrypted; files that cannot be read are left out by name. Run it
     on the master's host, as the user that the master runs as.
     """
-    config = _with_store(envdir, f"gadmin backup {shlex.quote(file)}")
+    if (file is None) == (into is None):
+        raise BadRequest("say where to: a file, or a folder by --into")
+    if keep is not None and into is None:
+        raise BadRequest("--keep is for --into: it removes copies of that folder")
+    where = shlex.quote(file) if file is not None else f"--into {shlex.quote(into or '')}"
+    config = _with_store(envdir, f"gadmin backup {where}")
     passphrase = passphrase_of(passphrase_file, ask=ask_passphrase, new=True)
-    from gsched.app.stores.store_copies import backup_store  # the master's code, as below
+    from gsched.app.stores.store_copies import backup_into, backup_store  # the master's code, as below
 
-    backup_store(config, file, passphrase, click.echo)
+    if file is not None:
+        backup_store(config, file, passphrase, click.echo)
+    else:
+        backup_into(config, into or "", keep or sys.maxsize, passphrase, click.echo)
 
 
 @click.command("restore")

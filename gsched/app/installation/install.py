@@ -9,6 +9,7 @@ from __future__ import annotations
 import grp
 import hashlib
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -75,8 +76,10 @@ def install(
     say: Say,
     python: str = sys.executable,
     package: str = gsched.__file__,
+    backups: units.Backups | None = None,
 ) -> None:
     """Write everything for these daemons (none: those that the configuration gives this host), say what to do next.
+    `backups`: on the master's host, the units that make them; None leaves those that are there as they are.
 
     Raises PermissionDenied without root, BadRequest, ConfigError, Conflict where a changed file is in the way (nothing
     is written then unless `force`), OSError.
@@ -85,13 +88,20 @@ def install(
     _check_reachable(os.path.abspath(python), os.path.abspath(package))
     mask = os.umask(0o022)  # services and users read it all, whatever the umask of who installs
     try:
-        _install(place, daemons, new, force=force, say=say, python=python)
+        _install(place, daemons, new, force=force, say=say, python=python, backups=backups)
     finally:
         os.umask(mask)
 
 
 def _install(
-    place: InstallPlace, daemons: Sequence[str], new: NewCluster | None, *, force: bool, say: Say, python: str
+    place: InstallPlace,
+    daemons: Sequence[str],
+    new: NewCluster | None,
+    *,
+    force: bool,
+    say: Say,
+    python: str,
+    backups: units.Backups | None,
 ) -> None:
     if not os.path.lexists(place.below(f"{place.conf}/lsf.conf")):
         _write_configuration(place, new, say)
@@ -101,6 +111,10 @@ def _install(
     wanted = tuple(daemons) or _daemons_of(config, place.host)
     made_for = Installation(os.path.abspath(python), config, place.host, _systemd_version(place))
     texts = {f"{_UNITS}/{name}": text for name, text in (units.unit_of(daemon, made_for) for daemon in wanted)}
+    if backups is not None:
+        if "master" not in wanted:
+            raise BadRequest(f"copies of the store are made on the master's host, {config.master_host}")
+        texts |= {f"{_UNITS}/{name}": text for name, text in units.backup_units(made_for, backups).items()}
     texts["etc/sysusers.d/gsched.conf"] = units.user_text(made_for)
     texts["etc/tmpfiles.d/gsched.conf"] = units.folders_text(made_for)
     texts["etc/profile.d/gsched.sh"] = units.profile_text(made_for)
@@ -118,13 +132,16 @@ def _install(
     if not place.root:
         _make_known(say)
         share_key(config, place.host, say)
-    _say_next(config, place, wanted, say)
+    if backups is not None and not place.root:
+        _make_backup_folder(backups.folder, say)
+    _say_next(config, place, wanted, say, has_timer=backups is not None)
 
 
 def uninstall(place: InstallPlace, *, force: bool, say: Say, python: str = sys.executable) -> None:
     """Remove what `install` has written, but for configuration, state and the user. Raises as `install` does."""
     _check_root(place)
     names = [f"{_UNITS}/{name}" for name in (units.MASTER_UNIT, units.DOOR_UNIT, units.AGENT_UNIT, units.WEB_UNIT)]
+    names += [f"{_UNITS}/{name}" for name in (units.BACKUP_TIMER, units.BACKUP_UNIT)]
     names += ["etc/sysusers.d/gsched.conf", "etc/tmpfiles.d/gsched.conf", "etc/profile.d/gsched.sh"]
     names += ["etc/logrotate.d/gsched"]
     names += help_files.COMPLETIONS
@@ -313,7 +330,20 @@ def share_key(config: ClusterConfig, host: str, say: Say) -> None:
         say(f"{path}: the group {units.USER} may read it")
 
 
-def _say_next(config: ClusterConfig, place: InstallPlace, wanted: Sequence[str], say: Say) -> None:
+def _make_backup_folder(folder: str, say: Say) -> None:
+    """One that is there stays as it is: it may be a share of others."""
+    if os.path.isdir(folder):
+        return
+    os.makedirs(folder, mode=0o700)
+    try:
+        user = pwd.getpwnam(units.USER)
+    except KeyError:
+        say(f"{folder} is to belong to the user {units.USER}, who is not there yet")
+        return
+    os.chown(folder, user.pw_uid, user.pw_gid)
+
+
+def _say_next(config: ClusterConfig, place: InstallPlace, wanted: Sequence[str], say: Say, *, has_timer: bool) -> None:
     tls = place.below(config.network.tls_dir)
     steps = []
     if config.is_shared and not (tls / "ca.crt").exists():
@@ -325,7 +355,7 @@ def _say_next(config: ClusterConfig, place: InstallPlace, wanted: Sequence[str],
         parent = os.path.dirname(place.conf)
         steps.append(f"for each other host:  gadmin host-files {others[0]} | ssh {others[0]} tar -x -C {parent}")
         steps.append(f"for each other host:  ssh {others[0]} {os.path.dirname(sys.executable)}/gadmin install-units")
-    services = " ".join(f"gsched-{daemon}" for daemon in wanted)
+    services = " ".join([*(f"gsched-{daemon}" for daemon in wanted), *([units.BACKUP_TIMER] if has_timer else [])])
     steps.append(f"systemctl enable --now {services}")
     for number, step in enumerate(steps, 1):
         say(f"next {number}: {step}")

@@ -22,8 +22,11 @@ from gsched.model.config import ClusterConfig, Locations
 from gsched.model.web_front import WEB_USER
 
 USER = "gsched"
+BACKUP_UNIT, BACKUP_TIMER = "gsched-backup.service", "gsched-backup.timer"
 MASTER_UNIT, DOOR_UNIT, AGENT_UNIT, WEB_UNIT = (f"gsched-{name}.service" for name in ("master", "door", "agent", "web"))
 WATCHDOG_S = 60
+COPIES_KEPT = 14
+"""Of the store, where nothing else is said."""
 _BACKOFF_VERSION = 254
 _SAFE = re.compile(r"[^\s\"'\\%$;#]+")
 
@@ -127,6 +130,34 @@ ProtectSystem=full
 # Administrators who may write the configuration can do so on a page.
 {{writes}}"""
 
+_BACKUP = """\
+[Unit]
+Description=gsched backup of cluster {cluster}
+After=remote-fs.target gsched-master.service
+
+[Service]
+Type=oneshot
+Environment=GSCHED_ENVDIR={conf}
+ExecStart={python} -I -X utf8 -c "from gsched.app.entry import gadmin; gadmin()" backup --envdir {conf} {words}
+{who}Nice=10
+IOSchedulingClass=idle
+TimeoutStartSec=6h
+{body}"""
+
+_BACKUP_TIMER = """\
+[Unit]
+Description=gsched backup of cluster {cluster}, once a day
+
+[Timer]
+OnCalendar=daily
+# Not all clusters of a site at midnight; a day that the machine was down is made up for.
+RandomizedDelaySec=1h
+Persistent=yes
+
+[Install]
+WantedBy=timers.target
+"""
+
 _SYSUSERS = f"""\
 # The master and the door run as this user; it owns the event store, and has no login.
 u {USER} - "gsched" {{state}} /usr/sbin/nologin
@@ -155,6 +186,18 @@ _ROTATION = """\
     endscript
 }}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Backups:
+    """Copies of the store that are made once a day."""
+
+    folder: str
+    """Absolute path; the user gsched writes there."""
+    keep: int
+    """So many are kept, the newest."""
+    passphrase_file: str = ""
+    """With it configuration and keys are part of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +244,27 @@ def _master(made_for: Installation) -> tuple[str, str]:
         who=_WHO,
         body=body,
     )
+
+
+def backup_units(made_for: Installation, backups: Backups) -> dict[str, str]:
+    """Name and text of the service that makes a copy, and of the timer that starts it. Raises BadRequest."""
+    words = f"--into {backups.folder} --keep {backups.keep}"
+    if backups.passphrase_file:
+        words += f" --passphrase-file {backups.passphrase_file}"
+    for path in filter(None, (backups.folder, backups.passphrase_file)):
+        if not _SAFE.fullmatch(path) or not path.startswith("/"):
+            raise BadRequest(f"{path}: what stands in a unit is an absolute path without blanks, quotes or \\ % $ ; #")
+    config = made_for.config
+    writes = _writes([config.locations.state_dir, backups.folder])
+    service = _BACKUP.format(
+        cluster=config.cluster,
+        conf=config.locations.conf_dir,
+        python=made_for.python,
+        words=words,
+        who=_WHO,
+        body=_SHUT_OFF.format(writes=writes, proc="pid"),
+    )
+    return {BACKUP_UNIT: service, BACKUP_TIMER: _BACKUP_TIMER.format(cluster=config.cluster)}
 
 
 def _door(made_for: Installation) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -42,6 +43,22 @@ def backup_store(config: ClusterConfig, target: str, passphrase: str, say: Calla
     say(f"{target}: a copy of the store with its {mark.seq} events until now")
     for line in lines:
         say(line)
+
+
+def backup_into(config: ClusterConfig, folder: str, keep: int, passphrase: str, say: Callable[[str], None]) -> None:
+    """The same, into a new file of this folder that is named by cluster and time; then the oldest ones of the same
+    cluster go, but for the `keep` newest. A copy that fails takes none away. Raises GschedError.
+    """
+    made = f"{config.cluster}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.backup"
+    backup_store(config, os.path.join(folder, made), passphrase, say)
+    pattern = re.compile(rf"{re.escape(config.cluster)}-\d{{8}}T\d{{6}}Z\.backup")
+    try:
+        older = sorted(name for name in os.listdir(folder) if pattern.fullmatch(name) and name != made)
+        for name in older[: max(0, len(older) - keep + 1)]:
+            os.unlink(os.path.join(folder, name))
+            say(f"removed: {os.path.join(folder, name)}, as {keep} are kept")
+    except OSError as error:
+        raise BadRequest(f"{error.filename or folder}: {error.strerror}; the new copy is there") from None
 
 
 def restore_configuration(copy: str, into: str, ask: Callable[[], str], say: Callable[[str], None]) -> None:

@@ -18,7 +18,7 @@ from gsched.app.commands.groups import gadmin
 from gsched.app.stores import configuration_copies
 from gsched.app.stores.configuration_copies import KeptConfiguration, KeptFile, kept_configuration
 from gsched.app.stores.sealing import seal, unseal
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, GschedError
 from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.model.event import ConfigApplied
@@ -238,3 +238,35 @@ def test_nothing_sealed_looks_like_another_or_is_changed_unnoticed() -> None:
                 unseal(bytes(changed), SECRET, "x")
     with pytest.raises(BadRequest):
         unseal(sealed[:20], SECRET, "x")
+
+
+def test_of_daily_copies_the_newest_are_kept(site: Site) -> None:
+    folder = site.folder / "copies"
+    folder.mkdir()
+    others = ["c1-notes.backup", "c2-20200101T000000Z.backup", "c1-20200101T000000Z.backup.old"]
+    old = [f"c1-2020010{day}T000000Z.backup" for day in range(1, 5)]
+    for name in others + old:
+        (folder / name).write_text("")
+    lines = said("backup", "--envdir", str(site.conf), "--into", str(folder), "--keep", "3").splitlines()
+    made = Path(lines[0].partition(": ")[0])
+    assert made.parent == folder and made.stat().st_mode & 0o777 == 0o600
+    assert lines[2:] == [f"removed: {folder}/{name}, as 3 are kept" for name in old[:2]]
+    assert {path.name for path in folder.iterdir()} == {*others, *old[2:], made.name}
+    (site.state / "gsched.db").write_bytes(b"x" * 5000)
+    with pytest.raises(GschedError):
+        said("backup", "--envdir", str(site.conf), "--into", str(folder), "--keep", "1")
+    assert {path.name for path in folder.iterdir()} == {*others, *old[2:], made.name}, "a failure takes none away"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "say where to"),
+        (("--into", "x", "file"), "say where to"),
+        (("--keep", "3", "file"), "--keep is for --into"),
+        (("--into", "/nowhere/at/all"), "/nowhere/at/all/c1-.*: No such file or directory"),
+    ],
+)
+def test_where_a_copy_goes_is_said_once(site: Site, words: tuple[str, ...], text: str) -> None:
+    with pytest.raises(BadRequest, match=text):
+        said("backup", "--envdir", str(site.conf), *words)

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from gsched.app.commands.groups import gadmin
 from gsched.app.installation import install, units
 from gsched.app.installation.install import InstallPlace, NewCluster
+from gsched.app.installation.units import Backups
 from gsched.base.errors import BadRequest, ConfigError, Conflict, PermissionDenied
 
 PYTHON, PACKAGE = "/bin/sh", "/usr/lib/__init__.py"
@@ -22,10 +23,17 @@ NEW = NewCluster("test", ("h1", "h2", "h3"), sim_gpus="2:exclusive_process", adm
 UNITS = "etc/systemd/system"
 
 
-def put(root: Path, *daemons: str, host: str = "h1", new: NewCluster | None = NEW, force: bool = False) -> str:
+def put(
+    root: Path,
+    *daemons: str,
+    host: str = "h1",
+    new: NewCluster | None = NEW,
+    force: bool = False,
+    backups: Backups | None = None,
+) -> str:
     said: list[str] = []
     place = InstallPlace(str(root), "/etc/gsched", host)
-    install.install(place, daemons, new, force=force, say=said.append, python=PYTHON, package=PACKAGE)
+    install.install(place, daemons, new, force=force, say=said.append, python=PYTHON, package=PACKAGE, backups=backups)
     return "\n".join(said)
 
 
@@ -179,6 +187,44 @@ def test_pages_have_a_unit_where_they_are_configured(tmp_path: Path) -> None:
     assert "gsched-web" not in (tmp_path / "etc/sysusers.d/gsched.conf").read_text()
     install.uninstall(InstallPlace(str(tmp_path), "/etc/gsched", "h1"), force=False, say=print, python=PYTHON)
     assert there(tmp_path) == set()
+
+
+def test_copies_are_made_every_day_where_it_is_wanted(tmp_path: Path) -> None:
+    told = put(tmp_path, backups=Backups("/backup/gsched", 7, "/etc/gsched/backup.passphrase"))
+    assert told.splitlines()[-1].endswith("gsched-backup.timer")
+    service, timer = (tmp_path / UNITS / f"gsched-backup.{kind}" for kind in ("service", "timer"))
+    lines = service.read_text().splitlines()
+    (start,) = [line for line in lines if line.startswith("ExecStart=")]
+    assert start.endswith(
+        " backup --envdir /etc/gsched --into /backup/gsched --keep 7 --passphrase-file /etc/gsched/backup.passphrase"
+    )
+    assert {"Type=oneshot", "User=gsched", "ReadWritePaths=/backup/gsched", "ProtectSystem=strict"} <= set(lines)
+    assert {"OnCalendar=daily", "Persistent=yes", "WantedBy=timers.target"} <= set(timer.read_text().splitlines())
+    before = service.read_text()
+    put(tmp_path, new=None)
+    assert service.read_text() == before, "an upgrade leaves them as they are"
+    install.uninstall(InstallPlace(str(tmp_path), "/etc/gsched", "h1"), force=False, say=print, python=PYTHON)
+    assert there(tmp_path) == set()
+
+
+def test_copies_are_the_masters_and_stand_in_a_unit(tmp_path: Path) -> None:
+    put(tmp_path)
+    with pytest.raises(BadRequest, match="copies of the store are made on the master's host, h1"):
+        put(tmp_path, host="h2", new=None, force=True, backups=Backups("/backup", 7))
+    for folder in ("/back up", "backup", "/b%n"):
+        with pytest.raises(BadRequest, match="what stands in a unit is an absolute path"):
+            put(tmp_path, new=None, backups=Backups(folder, 7))
+    done = CliRunner().invoke(gadmin, ["install-units", "--root", str(tmp_path), "--keep", "3"])
+    assert isinstance(done.exception, BadRequest) and "are for --backups" in done.exception.text
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_what_systemd_says_of_the_timer(tmp_path: Path) -> None:
+    put(tmp_path, backups=Backups("/backup", 7))
+    for kind in ("service", "timer"):
+        unit = tmp_path / UNITS / f"gsched-backup.{kind}"
+        checked = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
+        assert not [line for line in checked.stderr.splitlines() if unit.name in line], checked.stderr
 
 
 def test_the_masters_reader_may_step_back(tmp_path: Path) -> None:
