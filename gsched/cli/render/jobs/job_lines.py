@@ -224,11 +224,17 @@ def restarts(job: ShownJob, zone: tzinfo) -> list[str]:
         lines.append(
             asked + (", but is not ended then: nobody needs what it was to give up any more" if view.is_spared else "")
         )
-    if view.result is not None and spec.saves_on_signal and view.result.signal == signal_of(spec.warning_signal):
-        lines.append(
-            f"It died of the signal that asks it to save its state ({spec.warning_signal}): nothing in it heard it"
-        )
+    if _died_of_its_signal(job):
+        lines.append(f"It died of the signal that asks it to save its state ({spec.warning_signal})")
     return lines
+
+
+def _died_of_its_signal(job: ShownJob) -> bool:
+    """Whether it did so by itself: who is killed may die of the same."""
+    result, spec = job.view.result, job.spec
+    if result is None or result.signal is None or result.term_reason or not spec.saves_on_signal:
+        return False
+    return result.signal == signal_of(spec.warning_signal)
 
 
 def lent_gpus(job: ShownJob) -> list[str]:
