@@ -17,7 +17,9 @@ from test_run_account import USER
 from test_run_jobreport import FACTS
 
 from gsched.base.coded_text import sentence
+from gsched.model.queues.job_controls import JobControls
 from gsched.run.account import UnixAccount, look_up
+from gsched.run.attempts.control_actions import SuspendReasons
 from gsched.run.order import JobStep
 from gsched.run.processes import process_tree
 from gsched.run.processes.procfs import is_of_proc
@@ -407,5 +409,22 @@ def test_a_terminals_socket_is_the_agents_whatever_the_users_umask(on_host):
         assert (socket.stat().st_uid, stat.S_IMODE(socket.stat().st_mode)) == (0, 0o700)
         await host.executor.terminate(1, 1, 0.1)
         await host.end_of(1)
+
+    on_host(scenario)
+
+
+def test_what_the_site_does_to_suspend_a_job_is_done_as_its_user(on_host):
+    async def scenario(host):
+        told = "id -u; id -G; umask; cat /proc/self/status | grep CapEff"
+        suspend = f"({told}) > $HERE/told.part; mv $HERE/told.part $HERE/told"
+        environment = host.order().environment | {"HERE": str(host.home)}
+        order = host.order("sleep 1000", controls=JobControls(suspend=suspend), environment=environment, umask=0o027)
+        await host.executor.start(order)
+        await host.start_of(1)
+        await host.executor.suspend(1, 1, SuspendReasons())
+        await appears((host.home / "told").exists)
+        uid, groups, umask, rights = (host.home / "told").read_text().splitlines()
+        assert (uid, umask, rights.split()[1]) == (str(host.account.uid), "0027", "0" * 16)
+        assert "0" not in groups.split()
 
     on_host(scenario)

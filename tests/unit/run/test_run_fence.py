@@ -13,7 +13,9 @@ import pytest
 from run_host import Host, appears
 
 from gsched.base.coded_text import coded, sentence
+from gsched.model.queues.job_controls import JobControls
 from gsched.run import forkserver
+from gsched.run.attempts.control_actions import SuspendReasons
 from gsched.run.fence import cgroup_files, v2
 from gsched.run.fence import cgroup_root as cgroup_roots
 from gsched.run.fence.cgroup_root import CgroupRoot, find_cgroup_root
@@ -239,6 +241,52 @@ def test_steps_in_the_place_of_a_killed_supervisor_begin_in_the_fence(on_host, c
         assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123457"), seen
         assert mark in (nodes / "groups").read_text()
         assert not any(os.path.exists(folder) for folder in cgroup_root.folders("1.1"))
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_commands_of_the_site_that_suspend_resume_and_end_a_job_are_in_its_fence(on_host, cgroup_root, nodes):
+    """They have the job's environment, and could be made to run what its user wants."""
+    (nodes / "opener.py").write_text(OPENER)
+
+    async def scenario(host: Host) -> None:
+        look = f"python3 {nodes}/opener.py {nodes} >{nodes}/"
+        end = f"{look}terminate.part; mv {nodes}/terminate.part {nodes}/terminate; kill -KILL $LSB_JOBPIDS"
+        controls = JobControls(
+            suspend=f"kill -STOP $LSB_JOBPIDS; {look}suspend.part; mv {nodes}/suspend.part {nodes}/suspend",
+            resume=f"{look}resume.part; kill -CONT $LSB_JOBPIDS; mv {nodes}/resume.part {nodes}/resume",
+            terminate=end,
+        )
+        fence = fence_of(cgroup_root, "1.1", 6)
+        await host.executor.start(host.order("sleep 1000", fence=fence, controls=controls))
+        await host.start_of(1)
+        await host.executor.suspend(1, 1, SuspendReasons())
+        await appears((nodes / "suspend").exists)
+        assert not cgroup_root.group("1.1").is_frozen()
+        await host.executor.resume(1, 1, acts=True)
+        await appears((nodes / "resume").exists)
+        await host.executor.terminate(1, 1, 600)
+        assert (await host.end_of(1)).signal == signal.SIGKILL
+        for name in ("suspend", "resume", "terminate"):
+            seen = dict(line.split() for line in (nodes / name).read_text().splitlines())
+            assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123457"), seen
+        assert not any(os.path.exists(folder) for folder in cgroup_root.folders("1.1"))
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_a_command_that_ends_a_job_finds_one_that_is_not_frozen(on_host, cgroup_root, tmp_path):
+    async def scenario(host: Host) -> None:
+        controls = JobControls(terminate="kill -TERM $LSB_JOBPIDS")
+        command = f"trap 'exit 4' TERM; touch {tmp_path}/up; while :; do sleep 0.01; done"
+        await host.executor.start(host.order(command, fence=fence_of(cgroup_root), controls=controls))
+        await appears((tmp_path / "up").exists)
+        await host.executor.suspend(1, 1, SuspendReasons())
+        assert cgroup_root.group("1.1").is_frozen()
+        await host.executor.terminate(1, 1, 600)
+        assert (await host.end_of(1)).exit_code == 4
 
     on_host(scenario)
 
