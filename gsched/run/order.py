@@ -126,7 +126,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     """Folders to be made if they are missing."""
     first: tuple[JobStep, ...] = ()
-    """Steps before the job, in the job's main process: when one fails the job does not run (`job_process`)."""
+    """Steps before the job, in the job's main process: when one fails the job does not run (`job_process`). Of a part:
+    before it is open, as children of its supervisor."""
     last: tuple[JobStep, ...] = ()
     """Steps after the job, which all run; the attempt has not ended before they have."""
     first_timeout_s: int = 0

@@ -60,7 +60,10 @@ PROFILES = """\
 Begin Application
 NAME = surrounded
 ENV_VARS = SITE='one two', OWN='of the site'
+PRE_EXEC = echo first host >> $LS_SUBCWD/before
+HOST_PRE_EXEC = echo "each host" >> $LS_SUBCWD/before
 POST_EXEC = echo $SITE > $LS_SUBCWD/after
+HOST_POST_EXEC = cp $LS_SUBCWD/after $LS_SUBCWD/behind
 JOB_CWD = run.%J
 OUTDIR = out/%J
 End Application
@@ -145,6 +148,8 @@ def test_a_profile_gives_variables_to_its_jobs_and_to_what_runs_around_them(clus
     output = (cluster.folder / "out" / str(job) / "surrounded.out").read_text()
     assert f"one two, of the job, {cluster.folder}/run.{job}" in output
     assert (cluster.folder / "after").read_text() == "one two\n"
+    assert (cluster.folder / "before").read_text() == "each host\nfirst host\n"
+    assert (cluster.folder / "behind").read_text() == "one two\n"
     elsewhere = cluster.submit("-app", "surrounded", "pwd > where", LSB_JOB_CWD="own.%J")
     cluster.wait(elsewhere)
     place = cluster.folder / f"own.{elsewhere}"

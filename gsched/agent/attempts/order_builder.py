@@ -9,7 +9,7 @@ from __future__ import annotations
 import grp
 import os
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -67,6 +67,8 @@ def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[
     """What runs before and after the job: copies, then what queue and profile say, then what the job says; after it
     the other way round."""
     first, last = copies(spec)
+    before, after = host_steps(message)
+    first[:0] = before
     for each in message.pre_exec:
         first.append(JobStep(command=each.command, what=each.what, level=each.level, is_site=True))
     if spec.pre_exec:
@@ -76,7 +78,16 @@ def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[
     for each in message.post_exec:
         what = coded("step.post_exec", each.level) if each.level else each.what  # a master of before says no level
         last.append(JobStep(command=each.command, what=what, is_site=True))
-    return tuple(first), tuple(last)
+    return tuple(first), (*last, *after)
+
+
+def host_steps(message: agent_pb2.StartAttempt) -> tuple[tuple[JobStep, ...], tuple[JobStep, ...]]:
+    """What runs before and after the job on each of its hosts."""
+
+    def of(steps: Iterable[agent_pb2.SiteStep], code: str) -> tuple[JobStep, ...]:
+        return tuple(JobStep(command=each.command, what=coded(code, each.level), is_site=True) for each in steps)
+
+    return of(message.host_pre_exec, "step.host_pre_exec"), of(message.host_post_exec, "step.host_post_exec")
 
 
 def done_codes(spec: JobSpec, success_exit_values: str) -> tuple[int, ...]:
@@ -122,8 +133,9 @@ def no_variables(spec: JobSpec, part: HostAllocation) -> Mapping[str, str | None
     return {}
 
 
-def _as_part(order: Order) -> Order:
+def _as_part(order: Order, message: agent_pb2.StartAttempt) -> Order:
     """The order of a host that is not the job's first: what is done once for the whole job is not done here."""
+    first, last = host_steps(message)
     return msgspec.structs.replace(
         order,
         is_part=True,
@@ -131,8 +143,8 @@ def _as_part(order: Order) -> Order:
         script=None,
         input=None,
         folders=(),
-        first=(),
-        last=(),
+        first=first,
+        last=last,
         interactive="",
         warning_signal=0,
         run_limit_s=None,
@@ -324,7 +336,7 @@ class OrderBuilder:
         order = _as_specified(order, spec, allocation.first_host, terminate_interval_s)
         if not _is_direct(environment, message):
             order = _with_report_room(order)
-        order = order if is_first else _as_part(order)
+        order = order if is_first else _as_part(order, message)
         return order if container_host is None else self._in_container(order, spec, container_host, locked)
 
     def _in_container(
@@ -350,7 +362,9 @@ class OrderBuilder:
     def _site_environment(self, start: Start, *, fenced: bool) -> dict[str, str]:
         """Of the site's steps where these run as a user of their own: nothing of what was submitted is in it."""
         site = start.login.site
-        if site is None or not (start.message.pre_exec or start.message.post_exec):
+        message = start.message
+        runs_any = message.pre_exec or message.post_exec or message.host_pre_exec or message.host_post_exec
+        if site is None or not runs_any:
             return {}
         environment = self._environment(start, b"", fenced=fenced)
         return {**environment, **login_variables(site), "PWD": SITE_FOLDER}

@@ -46,6 +46,8 @@ ATTEMPT_TEXTS: dict[str, str] = {
     "attempt.mail_too_long": "it takes too long",
     # Steps before and after a job.
     "step.post_exec": "the {0}'s post-exec command",
+    "step.host_pre_exec": "the {0}'s pre-exec command for each host",
+    "step.host_post_exec": "the {0}'s post-exec command for each host",
     "step.pre_exec_failed": "The {0}'s pre-exec command exited with non-zero status ({1})",
     "step.pre_exec_late": "The {0}'s pre-exec command was killed after {1} s (JOB_PREPROC_TIMEOUT)",
     "step.first_late": "{0} was killed: what runs before a job may take {1} s (JOB_PREPROC_TIMEOUT)",

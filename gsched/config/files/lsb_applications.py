@@ -75,6 +75,8 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         max_requeue=settings.take("MAX_JOB_REQUEUE", integer(0, 2**31 - 2), None),
         pre_exec=settings.take("PRE_EXEC", command_line, ""),
         post_exec=settings.take("POST_EXEC", command_line, ""),
+        host_pre_exec=settings.take("HOST_PRE_EXEC", command_line, ""),
+        host_post_exec=settings.take("HOST_POST_EXEC", command_line, ""),
         job_starter=settings.take("JOB_STARTER", command_line, ""),
         container=settings.take("CONTAINER", site_container, ""),
         job_cwd=settings.take("JOB_CWD", job_folder, ""),

@@ -156,6 +156,8 @@ PARAMETERS = (
     QueueParameter("RESRSV_LIMIT", "reserve_limits", lambda known: known.judge.reserve_limits, _reserve_limits),
     QueueParameter("PRE_EXEC", "pre_exec", _always(command_line), str),
     QueueParameter("POST_EXEC", "post_exec", _always(command_line), str),
+    QueueParameter("HOST_PRE_EXEC", "host_pre_exec", _always(command_line), str),
+    QueueParameter("HOST_POST_EXEC", "host_post_exec", _always(command_line), str),
     QueueParameter("JOB_STARTER", "job_starter", _always(command_line), str),
     QueueParameter("JOB_CONTROLS", "controls", _always(job_controls), _controls),
     QueueParameter("CONTAINER", "container", _always(site_container), str),

@@ -263,7 +263,6 @@ REFUSED: dict[str, str] = {
     "MAX_PENDING_JOBS": "MAX_PEND_JOBS is its name today",
     "JOB_CWD_TTL": "folders of jobs are never removed; POST_EXEC can do so",
     "JOB_INCLUDE_POSTPROC": "a post-execution command is part of the job: gjobs shows DONE when it is over",
-    "HOST_PRE_EXEC HOST_POST_EXEC": "PRE_EXEC and POST_EXEC run on the first host; glaunch reaches the others",
     "NICE": "NICE of a queue",
     "PRIORITY": "PRIORITY of a queue, -sp of a job",
     "JOB_OVERRUN JOB_UNDERRUN JOB_IDLE": "GPU_IDLE tells of idle jobs, geff of all that ended",

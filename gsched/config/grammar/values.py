@@ -24,7 +24,9 @@ RESERVED_WORDS = frozenset({"all", "default", "others", "none", "allremote"})
 """Words of LSF's own that no host, queue or user may be called."""
 
 CONTROLS = ("SUSPEND_CONTROL", "RESUME_CONTROL", "TERMINATE_CONTROL")
-_WITH_QUOTES = frozenset({"DESCRIPTION", "PRE_EXEC", "POST_EXEC", "JOB_STARTER", *CONTROLS})
+_WITH_QUOTES = frozenset(
+    {"DESCRIPTION", "PRE_EXEC", "POST_EXEC", "HOST_PRE_EXEC", "HOST_POST_EXEC", "JOB_STARTER", *CONTROLS}
+)
 """Parameters whose quotes belong to the value: text, and commands that a shell reads."""
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")

@@ -416,6 +416,12 @@ class AgentSessions:
         for level, command in (("application", own), ("queue", queue.post_exec)):
             if command:
                 start.post_exec.add(command=command, what=f"the {level}'s post-exec command", level=level)
+        for level, command in (("queue", queue.host_pre_exec), ("application", profile.host_pre_exec)):
+            if command:
+                start.host_pre_exec.add(command=command, level=level)
+        for level, command in (("application", profile.host_post_exec), ("queue", queue.host_post_exec)):
+            if command:
+                start.host_post_exec.add(command=command, level=level)
         notifies = spec.notify_begin or spec.notify_end or spec.notify_error
         params = self._board.config.params
         if notifies and (params.mail_program or params.mail_server):

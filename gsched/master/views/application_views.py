@@ -63,6 +63,8 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
         "MAX_JOB_REQUEUE": "" if profile.max_requeue is None else str(profile.max_requeue),
         "PRE_EXEC": profile.pre_exec,
         "POST_EXEC": profile.post_exec,
+        "HOST_PRE_EXEC": profile.host_pre_exec,
+        "HOST_POST_EXEC": profile.host_post_exec,
         "JOB_STARTER": profile.job_starter,
         "CONTAINER": profile.container,
         "JOB_CWD": profile.job_cwd,

@@ -31,6 +31,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     sparing: Sparing = Sparing()
     pre_exec: str = ""
     post_exec: str = ""
+    host_pre_exec: str = ""
+    host_post_exec: str = ""
     job_starter: str = ""
     container: str = ""
     """CONTAINER, as of a queue."""

@@ -294,7 +294,11 @@ class AttemptFollower:
         self._note_started(held)
         started = held.started
         if started is None:  # the gate never opened, so the command was never executed
-            self._finish(held, _not_started(coded("attempt.killed_early")))
+            if not held.is_part:
+                self._finish(held, _not_started(coded("attempt.killed_early")))
+            elif not held.is_swept:  # of what runs before a part is open something may be left
+                held.is_swept = True
+                self.spawn(self._sweep_unopened(held))
             return
         if process_tree.is_alive(started.pid, started.start):
             held.was_seen = True
@@ -334,6 +338,10 @@ class AttemptFollower:
             self._note_warned(held)
 
         return EndWarning(order.warning_s, order.terminate_at, send)
+
+    async def _sweep_unopened(self, held: Attempt) -> None:
+        left = await self._endings.sweep(held)
+        self._finish(held, _not_started(listed([coded("attempt.killed_early"), left], "list.semicolon")))
 
     async def _sweep_unsupervised(self, held: Attempt) -> None:
         held.problem = await self._endings.sweep(held)

@@ -175,6 +175,7 @@ class Supervisor:
         host_parts.await_endings()
         self.awaited = AWAITED | host_parts.ENDINGS
         self.pid = os.getpid()
+        self._run_first_of_part()
         try:
             self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
         except OSError as error:
@@ -182,6 +183,19 @@ class Supervisor:
         self.io_before = process_io.read_io("self")
         self.clock.begin()
         tell(self.settings.notify_fd, self.name)
+
+    def _run_first_of_part(self) -> None:
+        """HOST_PRE_EXEC. Raises NotStarted when one fails, takes too long, or the part is to end meanwhile."""
+        timeout_s = self.order.first_timeout_s
+        until = time.monotonic() + timeout_s if timeout_s else math.inf
+        for step in self.order.first:
+            ended_with = self._run_step(step, self.order.environment, until, ends_when_told=True)
+            if self.told:
+                raise NotStarted(coded("attempt.killed_early"))
+            if ended_with:
+                is_late = time.monotonic() >= until
+                why_not = ("step.first_late", timeout_s) if is_late else ("step.failed", ended_with)
+                raise NotStarted(coded(why_not[0], step.what, why_not[1]))
 
     def _fork_job(self) -> int:
         """Fork the job, which waits at its gate; the gate's descriptor."""
@@ -395,7 +409,9 @@ class Supervisor:
         """Run the steps that follow the job; what they and a step before it have to do with the result."""
         failed = self.folder.failed_step()
         more: dict[str, object] = {}
-        environment = {**self.order.environment, "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
+        environment = dict(self.order.environment)
+        if not self.order.is_part:
+            environment["LSB_JOBEXIT_STAT"] = str(self.main_status or 0)
         if failed is not None:
             code, place, is_late = failed
             step = self.order.first[place]
@@ -428,6 +444,16 @@ class Supervisor:
         """One step, to its end, or killed at `until` (time.monotonic); 126 when it cannot be run."""
         try:
             self.folder.mark_past_job()
+        except OSError as error:
+            self._note(coded("step.not_run", step.what, why(error)))
+            return 126
+        return self._run_step(step, environment, until)
+
+    def _run_step(
+        self, step: JobStep, environment: dict[str, str], until: float, *, ends_when_told: bool = False
+    ) -> int:
+        """The same; `ends_when_told`: it is killed when the part that it belongs to is to end."""
+        try:
             with acting_as(self.opening.rights.user):
                 os.chdir(steps.SITE_FOLDER if step.is_site else self.order.cwd)
             enter = self.group.add if self.group is not None else None
@@ -440,9 +466,9 @@ class Supervisor:
             os.chdir("/")
         while self.children.reap() and self.children.status_of(pid) is None:
             left_s = until - time.monotonic()
-            if left_s <= 0:
+            if left_s <= 0 or (ends_when_told and self.told):
                 process_tree.send_all(self.children.tree(), signal.SIGKILL)
-            self._listen(None if until == math.inf else left_s if left_s > 0 else AGAIN_S)
+            self._listen(AGAIN_S if left_s <= 0 or self.told else None if until == math.inf else left_s)
         self._note(self.children.sweep(self._name_unkillable))
         return steps.shell_code(self.children.status_of(pid) or 0)
 

@@ -19,14 +19,15 @@ from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 
 
-async def order_of(folder: Path, spec: JobSpec, **site: Any) -> Order:
+async def order_of(folder: Path, spec: JobSpec, first_host: str = "", **site: Any) -> Order:
     clock = ManualClock()
     executor = ProcessExecutor(folder, "c", on_started=lambda *_: None, on_ended=lambda *_: None, clock=clock)
     builder = OrderBuilder("h", "u", executor, clock, HostContext(locks_gpus=lambda: False, places={}))
     part = HostAllocation(host="h", slots=1)
+    hosts = (HostAllocation(host=first_host, slots=1), part) if first_host else (part,)
     message = agent_pb2.StartAttempt(job_id=1, attempt=1, report=True, **site)
     try:
-        return builder.of(Start(message, spec, Allocation(hosts=(part,)), part, Login()), None, 10.0)
+        return builder.of(Start(message, spec, Allocation(hosts=hosts), part, Login()), None, 10.0)
     finally:
         executor.close()
 
@@ -76,3 +77,22 @@ def test_a_profile_sets_variables_that_the_submission_does_not(tmp_path: Path) -
         order_of(tmp_path / "spool", spec, environment=b"OWN=job\0", env_vars={"OWN": "site", "A": "b c"})
     )
     assert (order.environment["OWN"], order.environment["A"]) == ("job", "b c")
+
+
+@pytest.mark.parametrize(
+    ("first_host", "before", "after"),
+    [("", ["each", "queue", "own"], ["own after", "queue after", "each after"]), ("other", ["each"], ["each after"])],
+)
+def test_what_runs_on_each_host_is_around_all_else(
+    tmp_path: Path, first_host: str, before: list[str], after: list[str]
+) -> None:
+    spec = JobSpec(command="true", user="u", queue="q", cwd="/", pre_exec="own", post_exec="own after")
+    site = {
+        "host_pre_exec": [agent_pb2.SiteStep(command="each", level="queue")],
+        "pre_exec": [agent_pb2.SiteStep(command="queue", level="queue")],
+        "post_exec": [agent_pb2.SiteStep(command="queue after", level="queue")],
+        "host_post_exec": [agent_pb2.SiteStep(command="each after", level="queue")],
+    }
+    order = asyncio.run(order_of(tmp_path / "spool", spec, first_host, **site))
+    assert ([step.command for step in order.first], [step.command for step in order.last]) == (before, after)
+    assert order.first[0].is_site and order.last[-1].is_site

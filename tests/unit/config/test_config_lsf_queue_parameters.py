@@ -171,3 +171,14 @@ def test_that_jobs_keep_their_slots_may_be_said() -> None:
     assert sum("RESIZABLE_JOBS has no effect: jobs keep the slots" in note for note in checked.notes) == 3
     (error,) = check({"lsb.queues": queue("RESIZABLE_JOBS = Y\n")}).errors
     assert "RESIZABLE_JOBS is not supported yet: a job with -gpu num=LEAST..MOST grows and shrinks" in error
+
+
+def test_what_runs_on_each_host_keeps_its_quotes() -> None:
+    lines = "HOST_PRE_EXEC = 'mount' /scratch\nHOST_POST_EXEC = umount /scratch\n"
+    checked = check(
+        {"lsb.queues": queue(lines), "lsb.applications": f"Begin Application\nNAME = a\n{lines}End Application\n"}
+    )
+    assert checked.errors == []
+    assert checked.config is not None
+    for read in (checked.config.queues["q"], checked.config.applications["a"]):
+        assert (read.host_pre_exec, read.host_post_exec) == ("'mount' /scratch", "umount /scratch")

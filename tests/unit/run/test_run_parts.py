@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from run_host import Host, appears
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import coded, sentence
 from gsched.base.machine import gpu_lock
-from gsched.run.order import AttemptLimits, Order, written_order
+from gsched.run.attempts import attempt_ending
+from gsched.run.order import AttemptLimits, JobStep, Order, written_order
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.supervisor import host_parts
 from gsched.run.supervisor.opening import SupervisorSettings
@@ -170,5 +171,71 @@ def test_only_the_supervisor_itself_is_told(on_host):
         held.supervisor = right
         attempt_processes.tell(held, host_parts.CLOSE)
         assert (await host.end_of(1)).succeeded
+
+    on_host(scenario)
+
+
+def site_step(command: str) -> JobStep:
+    return JobStep(command=command, what=coded("step.host_pre_exec", "queue"), is_site=True)
+
+
+def test_what_runs_on_each_host_comes_before_a_part_is_open_and_after_it(on_host):
+    async def scenario(host):
+        log = host.root / "log"
+        environment = host.order().environment | {"LOG": str(log)}
+        first = (site_step('echo before >> "$LOG"'),)
+        last = (site_step('echo "after ${LSB_JOBEXIT_STAT-unknown}" >> "$LOG"'),)
+        await opened(host, first=first, last=last, environment=environment)
+        assert log.read_text() == "before\n"
+        await host.executor.close_part(1, 1)
+        result = await host.end_of(1)
+        assert (result.succeeded, result.post_code, log.read_text()) == (True, 0, "before\nafter unknown\n")
+
+    on_host(scenario)
+
+
+@pytest.mark.parametrize(
+    ("command", "limit_s", "told"),
+    [
+        ("exit 4", 0, "the queue's pre-exec command for each host exited with non-zero status (4)"),
+        (
+            "trap '' TERM; while :; do sleep 0.05; done",
+            1,
+            "the queue's pre-exec command for each host was killed: what runs before a job may take 1 s "
+            "(JOB_PREPROC_TIMEOUT)",
+        ),
+    ],
+)
+def test_a_part_is_not_opened_where_that_fails(on_host, command, limit_s, told):
+    async def scenario(host):
+        never = (site_step(f"touch {host.root}/never"),)
+        order = host.order(
+            is_part=True, first=(site_step(command), *never), last=never, first_timeout_s=limit_s, cwd="/nowhere"
+        )
+        await host.executor.start(order)
+        result = await host.end_of(1)
+        assert not result.started and sentence(result.problem) == told
+        assert not (host.root / "never").exists()
+
+    on_host(scenario)
+
+
+@pytest.mark.parametrize("how", ["terminate", "kill"])
+def test_a_part_that_is_ended_before_it_is_open_leaves_nothing(on_host, monkeypatch, how):
+    monkeypatch.setattr(attempt_ending, "BEGIN_S", 0.2)
+
+    async def scenario(host):
+        here = host.root / "pid"
+        command = f"trap '' TERM INT; echo $$ > {here}.part; mv {here}.part {here}; while :; do sleep 0.05; done"
+        await host.executor.start(host.order(is_part=True, first=(site_step(command),), cwd="/nowhere"))
+        await appears(here.exists)
+        if how == "terminate":
+            await host.executor.terminate(1, 1, 0.1)
+        else:
+            os.kill(host.supervisor_pid(), signal.SIGKILL)
+        result = await host.end_of(1)
+        assert not result.started
+        found = process_tree.read_process(int(here.read_text()))
+        assert found is None or found.is_dead
 
     on_host(scenario)
