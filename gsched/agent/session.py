@@ -143,7 +143,18 @@ class MasterSessions:
     async def _read(self, call: Any) -> None:
         while isinstance(batch := await call.read(), agent_pb2.MasterBatch):
             for message in batch.messages:
+                if self._is_of_former_master(message):
+                    self._link.refused("it was replaced by another master, which this agent has heard since")
+                    return
                 await self._hear(message)
+
+    def _is_of_former_master(self, message: agent_pb2.MasterMessage) -> bool:
+        """Whether the other end does not know yet that it leads no more: nothing that it says counts."""
+        kind = message.WhichOneof("kind")
+        if kind not in ("settings", "start", "store"):
+            return False
+        told = message.store if kind == "store" else getattr(message, kind).store
+        return self._memory.is_of_former_master(told)
 
     async def _hear(self, message: agent_pb2.MasterMessage) -> None:
         if message.WhichOneof("kind") != "refusal":

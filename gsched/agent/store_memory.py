@@ -23,15 +23,28 @@ class StoreMemory:
         """For a hello: what was known before this session."""
         known = self._known
         return agent_pb2.StoreMark(
-            cluster_id=known.cluster_id, generation=known.generation, seq=known.seq, next_job_id=known.next_job_id
+            cluster_id=known.cluster_id,
+            generation=known.generation,
+            seq=known.seq,
+            next_job_id=known.next_job_id,
+            epoch=known.epoch,
         )
+
+    def is_of_former_master(self, told: agent_pb2.StoreMark) -> bool:
+        """Whether the master that says so was replaced: another has led this store since, and was heard."""
+        known = self._known
+        return told.cluster_id == known.cluster_id and 0 < told.epoch < known.epoch
 
     def take(self, told: agent_pb2.StoreMark) -> None:
         """The master has said how far its store has come. Synced when its bounds move, not with each order."""
         if not told.cluster_id:
             return
         self._known = StoreMark(
-            cluster_id=told.cluster_id, generation=told.generation, seq=told.seq, next_job_id=told.next_job_id
+            cluster_id=told.cluster_id,
+            generation=told.generation,
+            seq=told.seq,
+            next_job_id=told.next_job_id,
+            epoch=told.epoch,
         )
         if self._known.bounds != self._written.bounds:
             self._keep(remember)

@@ -5,7 +5,7 @@ It reports findings and never raises for what stands in a file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gsched.base.errors import BadRequest
 from gsched.config.config_folder import CLUSTER_PREFIX, NOT_READ, OPTIONAL_FILES, UNSUPPORTED_FILES, ConfigFolder
@@ -100,15 +100,15 @@ def check_default_application(folder: ConfigFolder, params: ParamsFile, applicat
 
 
 def master_of(folder: ConfigFolder, conf: LsfConf, cluster: ClusterFile, cluster_file: str, hostname: str) -> str:
-    """Name of the master's host: LSF_MASTER_LIST, else the first server of lsf.cluster; "" when there is none."""
+    """Name of the master's host: this machine where it is one of LSF_MASTER_LIST, else the first of that list, else
+    the first server of lsf.cluster; "" when there is none.
+    """
     findings = folder.findings
     servers = [host.name for host in cluster.hosts.values() if host.server]
     if hostname and cluster.hosts and hostname not in cluster.hosts:
         text = f"this machine ({show(hostname)}) is not a host of the cluster"
         findings.note(SourcePlace(folder.path(cluster_file)), text)
-    if conf.master is not None and conf.master_at is not None and cluster.hosts and conf.master not in servers:
-        near = suggestion(conf.master, servers)
-        findings.error(conf.master_at, f"LSF_MASTER_LIST: {conf.master} is not a server host of lsf.cluster{near}")
+    _check_masters(conf, servers, findings)
     for what, names, at in (
         ("GSCHED_ADMIN_HOSTS", conf.admin_hosts, conf.admin_hosts_at),
         ("GSCHED_WEB_HOSTS", conf.web.hosts, conf.web_hosts_at),
@@ -117,7 +117,27 @@ def master_of(folder: ConfigFolder, conf: LsfConf, cluster: ClusterFile, cluster
         if unknown and at is not None:
             near = suggestion(unknown[0], cluster.hosts)
             findings.error(at, f"{what}: {unknown[0]} is not a host of lsf.cluster{near}")
-    return conf.master or (servers[0] if servers else "")
+    if hostname in conf.masters:
+        return hostname
+    return next(iter((*conf.masters, *servers)), "")
+
+
+def _check_masters(conf: LsfConf, servers: Sequence[str], findings: Findings) -> None:
+    """Report masters on hosts that are none, and several where one alone can have the store."""
+    if conf.master_at is None:
+        return
+    unknown = next((name for name in conf.masters if servers and name not in servers), "")
+    if unknown:
+        near = suggestion(unknown, servers)
+        findings.error(conf.master_at, f"LSF_MASTER_LIST: {unknown} is not a server host of lsf.cluster{near}")
+    if len(conf.masters) < 2:
+        return
+    if conf.network.port is None:
+        text = "several masters are for a shared cluster: LSB_MBD_PORT is not set"
+        findings.error(conf.master_at, f"LSF_MASTER_LIST: {text}")
+    elif conf.locations is not None and not conf.locations.store:
+        text = "several masters need a store in PostgreSQL (GSCHED_STORE): a file has one master"
+        findings.error(conf.master_at, f"LSF_MASTER_LIST: {text}")
 
 
 def check_intervals(conf: LsfConf, cluster: ClusterFile, findings: Findings) -> None:

@@ -47,7 +47,8 @@ from gsched.master.rpc.end_notices import Ends
 from gsched.master.rpc.interactive_terminals import TerminalAttendance, killer
 from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.rpc.services import Services
-from gsched.master.store_lineage import StoreLineage, how_to_go_on
+from gsched.master.store_lineage import StoreLineage
+from gsched.master.succession import Taken, leave_at_once, take_store
 from gsched.master.timed_configuration import follow_groups, follow_time
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
@@ -55,11 +56,7 @@ from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.jobs.job import FINISHED, AttemptResult
 from gsched.model.jobs.notice import NoticeEnd
 from gsched.policy.cycle import schedule_in_turns
-from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
-from gsched.store.mark import known_on_this_machine
-from gsched.store.safeguards.continuity import StoreLost
-from gsched.store.safeguards.failure import StoreDamaged
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.identity.caller_identity import Authenticator, OwnerOnly, check_private, user_name
 from gsched.wire.identity.identity_assertion import check_certificate
@@ -72,8 +69,6 @@ log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S = 0.0005
 """The engine's thread must hand the interpreter over quickly, or a busy cycle would starve the RPC loop."""
-BROKEN_EXIT = 70
-"""Exit code when the process must be restarted to replay (EX_SOFTWARE)."""
 SHUTDOWN_GRACE_S = 0.5
 
 
@@ -81,42 +76,31 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     """Serve until SIGTERM or SIGINT, telling `manager` how it stands. Raises GschedError when it cannot start."""
     loaded = load(conf_dir, host, run_egroup=True)
     config = loaded.required()
+    if config.masters and host != config.master_host:
+        names = ", ".join(config.masters)
+        raise Conflict(f"{host} is no master of cluster {config.cluster}: LSF_MASTER_LIST names {names}")
     for folder in (config.locations.state_dir, config.folder_of("master")):
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(config.folder_of("master"))
     if config.is_shared:  # before anything is replayed
         check_certificate(config, config.master_host)
     allow_sessions(len(config.hosts))
-    store = open_store(config)
+    taken = take_store(loaded, host, manager)
+    if taken is None:
+        return 0
     try:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        return asyncio.run(Master(loaded, store, manager).serve())
+        return asyncio.run(Master(taken, manager).serve())
     finally:
-        store.close()
-
-
-def open_store(config: ClusterConfig, *, renew: bool = False) -> EventLog:
-    """The cluster's store, checked against all that is known of it on this machine; `renew`: see EventLog.
-
-    Raises GschedError; a store that is lost is told with what may be done about it.
-    """
-    locations = config.locations
-    witnesses = known_on_this_machine(Path(locations.spool_dir))
-    try:
-        return EventLog(locations.store_place, folder=Path(locations.state_dir), witnesses=witnesses, renew=renew)
-    except StoreLost as lost:
-        how = how_to_go_on(locations.store_place, is_shared=config.is_shared)
-        raise Conflict(f"{lost.text}: {how}") from None
-    except StoreDamaged as damaged:
-        how = how_to_go_on(locations.store_place, is_shared=config.is_shared)
-        raise Conflict(f"{damaged.text}. Move the file away first; {how}") from None
+        taken.store.close()
 
 
 class Master:
     """The pieces of one master and how they are wired."""
 
-    def __init__(self, loaded: Loaded, store: EventLog, manager: ServiceManager) -> None:
+    def __init__(self, taken: Taken, manager: ServiceManager) -> None:
         clock = SystemClock()
+        loaded, store = taken.loaded, taken.store
         self._loaded = loaded
         self._notes = KnownNotes(loaded.problems)
         self._config = config = loaded.required()
@@ -131,7 +115,8 @@ class Master:
         self._feed = EventFeed()
         self._ends = Ends(self._board)
         self._sessions = AgentSessions(self._board)
-        others = [host.name for host in config.hosts.values() if config.is_shared and host.server]
+        asks_agents = config.is_shared and not taken.has_watched
+        others = [host.name for host in config.hosts.values() if asks_agents and host.server]
         self._sessions.lineage = self._lineage = StoreLineage(store, self._engine.state, self._disown, others)
         self._measurements = Measurements()
         self._loop = EngineLoop(
@@ -140,7 +125,7 @@ class Master:
             self._board,
             clock,
             deliver=self._deliver_from_engine,
-            fatal=self._fatal,
+            fatal=leave_at_once,
             measurements=self._measurements,
         )
         collection = Collection(
@@ -325,9 +310,3 @@ class Master:
         if any(isinstance(event, JobDispatched) and (event.job_id, event.attempt) == key for event in events):
             result = AttemptResult(started=False, problem=coded("attempt.no_order", why))
             self._loop.put(InboxItem(AttemptEnded(*key, instruction.host, result)))
-
-    def _fatal(self, text: str) -> None:
-        """Leave at once: a doubtful commit must not be tidied up by this process."""
-        log.critical("%s; the next start replays", text)
-        logging.shutdown()
-        os._exit(BROKEN_EXIT)

@@ -47,7 +47,7 @@ def fixed(old: ClusterConfig, new: ClusterConfig) -> tuple[str, ...]:
         found.append("GSCHED_STORE cannot change while the daemons run: see gadmin store-copy")
     if old.cluster != new.cluster:
         found.append(f"the cluster's name cannot change from {old.cluster} to {new.cluster} while the daemons run")
-    if (old.is_shared or new.is_shared) and (old.network, old.master_host) != (new.network, new.master_host):
+    if (old.is_shared or new.is_shared) and (old.network, old.master_hosts) != (new.network, new.master_hosts):
         found.append("the master's host, its ports and GSCHED_TLSDIR cannot change while the daemons run")
     return tuple(found)
 

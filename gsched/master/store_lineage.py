@@ -116,6 +116,7 @@ class StoreLineage:
             generation=self._store.generation,
             seq=self._store.last_seq,
             next_job_id=self._bound(),
+            epoch=self._store.epoch,
         )
         return to_message(mark)
 
@@ -171,7 +172,11 @@ class StoreLineage:
 def to_message(mark: StoreMark) -> agent_pb2.StoreMark:
     """As it travels."""
     return agent_pb2.StoreMark(
-        cluster_id=mark.cluster_id, generation=mark.generation, seq=mark.seq, next_job_id=mark.next_job_id
+        cluster_id=mark.cluster_id,
+        generation=mark.generation,
+        seq=mark.seq,
+        next_job_id=mark.next_job_id,
+        epoch=mark.epoch,
     )
 
 
@@ -182,4 +187,5 @@ def from_message(message: agent_pb2.StoreMark) -> StoreMark:
         generation=message.generation,
         seq=message.seq,
         next_job_id=max(1, message.next_job_id),
+        epoch=message.epoch,
     )

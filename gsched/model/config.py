@@ -301,6 +301,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     cluster: str
     master_host: str
+    """In a master's process the host that it runs on; elsewhere the first that may lead."""
+    masters: tuple[str, ...] = ()
+    """LSF_MASTER_LIST, where it names several: one of them leads, the others wait."""
     administrators: tuple[str, ...] = ()
     hosts: dict[str, HostConfig] = {}
     queues: dict[str, Queue] = {}
@@ -386,22 +389,27 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The hosts on whose word administrators are such, and the master's own user is heard."""
         if ALL_HOSTS in self.admin_hosts:
             return tuple(self.hosts)
-        return self.admin_hosts or (self.master_host,)
+        return self.admin_hosts or self.master_hosts
+
+    @property
+    def master_hosts(self) -> tuple[str, ...]:
+        """The hosts that may lead."""
+        return self.masters or (self.master_host,)
 
     @property
     def master_address(self) -> str:
-        """`HOST:PORT` of a shared cluster's master."""
-        return f"{self.master_host}:{self.network.port}"
+        """`HOST:PORT` of a shared cluster's master; of several that may lead, with commas between them."""
+        return ",".join(f"{host}:{self.network.port}" for host in self.master_hosts)
 
     @property
     def munge_address(self) -> str:
-        """`HOST:PORT` where the master listens for munge credentials."""
-        return f"{self.master_host}:{self.network.munge_port}"
+        """The same where the master listens for munge credentials."""
+        return ",".join(f"{host}:{self.network.munge_port}" for host in self.master_hosts)
 
     @property
     def web_hosts(self) -> tuple[str, ...]:
         """The hosts on which `gsched web` runs as a service; none where it is not configured."""
-        return (self.web.hosts or (self.master_host,)) if self.web.is_on else ()
+        return (self.web.hosts or self.master_hosts) if self.web.is_on else ()
 
     def folder_of(self, daemon: str) -> str:
         """Where sockets and locks of `master`, `door`, `agent` or `web` lie: in a shared cluster each has its own."""

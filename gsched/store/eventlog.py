@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -62,7 +62,8 @@ class EventLog:
     (not what the mark beside it, or one of the `witnesses`, knows of), StoreDamaged, StoreFull, StoreBroken.
 
     `place`: a file of SQLite, or the address of a database in PostgreSQL; `folder`: where the mark of a database lies.
-    `renew`: go on where something is lost, as a new generation: with what is left, or empty.
+    `renew`: go on where something is lost, as a new generation: with what is left, or empty. `lost`: other masters wait
+    for the store (in PostgreSQL); hears from another thread why this process leads no more.
     """
 
     def __init__(
@@ -73,11 +74,12 @@ class EventLog:
         witnesses: Mapping[str, StoreMark] | None = None,
         renew: bool = False,
         folder: Path | None = None,
+        lost: Callable[[str], None] | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
         self._is_closed = False
-        self._backend = open_backend(place, folder, self._clock, dict(witnesses or {}), renew=renew)
+        self._backend = open_backend(place, folder, self._clock, dict(witnesses or {}), renew=renew, lost=lost)
         self._last_seq = self._backend.mark.seq
 
     @property
@@ -99,6 +101,11 @@ class EventLog:
     def generation(self) -> int:
         """One more with each renewal."""
         return self._backend.generation
+
+    @property
+    def epoch(self) -> int:
+        """One more with each master that has taken the store; 0: it is in a file, which has one master."""
+        return self._backend.epoch
 
     @property
     def created_at(self) -> float:
@@ -128,6 +135,12 @@ class EventLog:
     def disown(self, known: StoreMark) -> None:
         """This store should not be there: the next start refuses it, for `known` is missing. Raises OSError."""
         self._backend.disown(known)
+
+    def hand_over(self, to: str = "") -> str:
+        """Promise the store to another master, which takes it when this process closes it: the one that waits on the
+        host `to`, or any. Returns its host. Raises NotFound when none waits, Unavailable, BadRequest.
+        """
+        return self._backend.hand_over(to)
 
     def append(
         self,

@@ -36,6 +36,8 @@ class StoreMark(msgspec.Struct, frozen=True, kw_only=True):
     """So many events at least were acknowledged."""
     next_job_id: int = 1
     """No number from here on has been given to a job."""
+    epoch: int = 0
+    """Of the master that leads; 0: it is the only one that there can be."""
 
     @property
     def is_empty(self) -> bool:
@@ -43,9 +45,9 @@ class StoreMark(msgspec.Struct, frozen=True, kw_only=True):
         return not self.seq and self.next_job_id <= 1
 
     @property
-    def bounds(self) -> tuple[str, int, int]:
+    def bounds(self) -> tuple[str, int, int, int]:
         """All but what changes with each event."""
-        return (self.cluster_id, self.generation, self.next_job_id)
+        return (self.cluster_id, self.generation, self.next_job_id, self.epoch)
 
 
 class _Record(msgspec.Struct, kw_only=True):
@@ -135,7 +137,11 @@ class MarkFile:
         number = max(next_job_id, self.mark.next_job_id)
         # Built anew, not by `replace`: this is done for each commit.
         self.mark = StoreMark(
-            cluster_id=self.mark.cluster_id, generation=self.mark.generation, seq=seq, next_job_id=number
+            cluster_id=self.mark.cluster_id,
+            generation=self.mark.generation,
+            seq=seq,
+            next_job_id=number,
+            epoch=self.mark.epoch,
         )
         with contextlib.suppress(OSError):
             if self._fd < 0:

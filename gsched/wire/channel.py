@@ -11,10 +11,13 @@ SMALL_MESSAGES = (
     # under way on the link: these woke a master with 100 hosts 200 times a second.
     ("grpc.http2.bdp_probe", 0),
 )
+PING_TIMEOUT = "grpc.http2.ping_timeout_ms"
+"""By which gRPC goes, whatever keepalive_timeout_ms says, and whose default is a minute: seen with 1.85."""
 KEEPALIVE_OPTIONS = (
     # A process that is stopped, or hangs, keeps its sockets: only a ping without an answer tells. While a call lasts.
     ("grpc.keepalive_time_ms", 5_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    (PING_TIMEOUT, 5_000),
     ("grpc.http2.max_pings_without_data", 0),
 )
 CHANNEL_OPTIONS = (

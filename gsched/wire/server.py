@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.wire.address import MAX_SOCKET_PATH
-from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT, SMALL_MESSAGES
+from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT, PING_TIMEOUT, SMALL_MESSAGES
 from gsched.wire.identity.certificates import BadCertificate, Credentials, read_credentials, stamp
 from gsched.wire.messages.protocol import ABOUT
 from gsched.wire.messages.refusal_code import said_trailer
@@ -32,7 +32,8 @@ SERVER_OPTIONS: ChannelOptions = (
     # Who connects and says nothing is not waited for.
     ("grpc.server_handshake_timeout_ms", 10_000),
     *SMALL_MESSAGES,
-    *KEEPALIVE_OPTIONS,
+    *(each for each in KEEPALIVE_OPTIONS if each[0] != PING_TIMEOUT),
+    (PING_TIMEOUT, 20_000),  # a client on a busy host may be slow, and loses more than it would gain
     # Clients look after a silent connection too; none of them is cut off for asking.
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),

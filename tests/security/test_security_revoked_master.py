@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -167,6 +168,17 @@ def test_who_proves_itself_by_munge_looks_as_well(master: SharedMaster, host: Cl
     channel = TrustedChannel(Trust(str(tls_of(host))), master.config.master_address)
     with pytest.raises(PermissionDenied, match=REVOKED):
         asked(Client("x", wait_s=60.0, channel=channel))
+
+
+def test_of_several_masters_the_one_that_answers_is_found(master: SharedMaster, host: ClusterConfig) -> None:
+    """Also where one takes connections and says nothing; a revoked one does not count."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addresses = f"{MASTER}:1,127.0.0.1:{silent.getsockname()[1]},{master.config.master_address}"
+        found = Trust(str(tls_of(host)), "gpu1").believed(addresses)
+        assert (found.address, found.is_pinned) == (master.config.master_address, True)
+        revoke_master(master, host)
+        with pytest.raises(PermissionDenied, match=REVOKED):
+            Trust(str(tls_of(host)), "gpu1").believed(addresses)
 
 
 def test_a_master_that_is_away_is_waited_for_with_a_list_too(host: ClusterConfig, master: SharedMaster) -> None:

@@ -26,7 +26,7 @@ AT_A_TIME = 16
 
 def units_of(config: ClusterConfig, host: str) -> list[str]:
     """The units that a host of this cluster has."""
-    found = [MASTER_UNIT] if host == config.master_host else []
+    found = [MASTER_UNIT] if host in config.master_hosts else []
     return [*found, DOOR_UNIT, *([AGENT_UNIT] if config.hosts[host].server else [])]
 
 
@@ -93,10 +93,15 @@ def start_all(config: ClusterConfig) -> dict[str, str]:
 
 
 def stop_all(client: Client, config: ClusterConfig) -> dict[str, str]:
-    """Every agent that runs, then the master. Host -> what is wrong."""
+    """Every agent that runs, the masters that wait, then the one that leads. Host -> what is wrong."""
+    leader = client.cluster().master_host
+    waiting = {host: (MASTER_UNIT,) for host in config.masters if host != leader}
     servers = [host.name for host in config.hosts.values() if host.server]
     away = {daemon.host for daemon in client.fleet.versions() if daemon.kind == "agent" and daemon.pid == 0}
     found = order(client, STOP, [host for host in servers if host not in away])
+    for host, problem in _each(config, "stop", waiting).items():  # else one of them would lead then
+        if problem:
+            found[host] = f"its master goes on: {problem}"
     end_master(client, STOP)
     return found
 

@@ -52,6 +52,7 @@ _OF_GADMIN = {
     "hhist": "history_words:hhist",
     "showstatus": "history_words:showstatus",
     "mbdrestart": "restart_words:mbdrestart",
+    "failover": "restart_words:failover",
     "hrestart": "restart_words:hrestart",
     "hshutdown": "restart_words:hshutdown",
     "hstartup": "restart_words:hstartup",

@@ -7,9 +7,23 @@ import os
 import click
 
 from gsched.base.envdir import conf_dir, read_setting
+from gsched.base.errors import Unavailable
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.retry_policy import read_wait
 from gsched.wire.calls.transports import way_to_master
+
+
+def leader_now(envdir: str | None) -> str:
+    """The host whose master leads, by the way to it that there is now; empty while none answers within a second.
+
+    Raises BadRequest, PermissionDenied.
+    """
+    try:
+        way = way_to_master(envdir or conf_dir(os.environ), as_root=True)
+        with Client(way.address, wait_s=1.0, channel=way.channel()) as client:
+            return client.cluster().master_host
+    except Unavailable:
+        return ""
 
 
 def connect(envdir: str | None) -> Client:

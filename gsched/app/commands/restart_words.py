@@ -6,6 +6,7 @@ Source of the texts and streams: badmin(8) of LSF 10.1.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 
 import click
@@ -15,9 +16,13 @@ from gsched.app.clusters.daemon_control import agents_of, cluster_of, restart_ma
 from gsched.app.clusters.private import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR, asked, conf_of
 from gsched.app.commands.configuration_words import check_files
-from gsched.app.commands.master_client import connect
-from gsched.base.errors import LSF_FAILURE
+from gsched.app.commands.master_client import connect, leader_now
+from gsched.base.errors import LSF_FAILURE, Unavailable
 from gsched.model.config import ClusterConfig
+
+FAILOVER_S = 60.0
+"""How long `failover` waits for the other master to lead."""
+_LOOK_S = 0.1
 
 
 @click.command()
@@ -38,6 +43,21 @@ def mbdrestart(envdir: str | None, comment: str, force: bool, verbose: bool) -> 
     else:
         restart_master(home)
     click.echo("MBD restart initiated")
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.option("--to", "to", default="", metavar="HOST", help="Which of the masters that wait; else any of them.")
+def failover(envdir: str | None, to: str) -> None:
+    """Hand over to another master of LSF_MASTER_LIST, and wait until it leads; jobs go on, commands wait a moment."""
+    with connect(envdir) as client:
+        chosen = client.fleet.hand_over(to)
+    deadline = time.monotonic() + FAILOVER_S
+    while leader_now(envdir) != chosen:
+        if time.monotonic() >= deadline:
+            raise Unavailable(f"{chosen} was to lead and does not: see the log of its master")
+        time.sleep(_LOOK_S)
+    click.echo(f"the master on {chosen} leads")
 
 
 def _agents(envdir: str | None, hosts: Sequence[str], verb: str, force: bool, action: str) -> None:

@@ -234,7 +234,7 @@ def _daemons_of(config: ClusterConfig, host: str) -> tuple[str, ...]:
             f"this host is {host}, which is not in lsf.cluster.{config.cluster}; --host names it otherwise"
         )
     is_there = {
-        "master": host == config.master_host,
+        "master": host in config.master_hosts,
         "door": True,
         "agent": config.hosts[host].server,
         "web": host in config.web_hosts,

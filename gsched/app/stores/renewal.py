@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gsched.master.daemon import open_store
+from gsched.master.succession import open_store
 from gsched.model.config import ClusterConfig
 
 

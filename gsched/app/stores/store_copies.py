@@ -15,7 +15,7 @@ from gsched.app.stores.configuration_copies import (
     sealed_configuration,
 )
 from gsched.base.errors import BadRequest, Conflict
-from gsched.master.daemon import open_store
+from gsched.master.succession import open_store
 from gsched.model.config import STORE_FILE, ClusterConfig
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark, known_on_this_machine
 from gsched.store.safeguards import sealed_files

@@ -84,7 +84,7 @@ class LsfConf:
     kept_output_mib: int
     dcgm_mapping_dir: str
     pre_post_exec_user: str
-    master: str | None
+    masters: tuple[str, ...]
     master_at: SourcePlace | None
     max_dispatch_per_cycle: int | None
     job_report: bool
@@ -134,7 +134,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         kept_output_mib=settings.take("GSCHED_KEPT_OUTPUT_MIB", integer(1, 2**40), KEPT_OUTPUT_MIB),
         dcgm_mapping_dir=settings.take("GSCHED_DCGM_JOB_MAPPING_DIR", absolute_path, ""),
         pre_post_exec_user=settings.take("LSB_PRE_POST_EXEC_USER", user_name, ""),
-        master=settings.take("LSF_MASTER_LIST", _master, None),
+        masters=settings.take("LSF_MASTER_LIST", _masters, ()),
         master_at=settings.place("LSF_MASTER_LIST"),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
         mail_to=settings.take("LSB_MAILTO", _mail_to, Params().mail_to),
@@ -344,10 +344,14 @@ def _socket_folder(text: str) -> str:
     return folder
 
 
-def _master(text: str) -> str:
-    if len(text.split()) > 1:
-        raise BadRequest(f"'{show(text)}': fail-over of the master is not supported yet; name one host")
-    return host_name(text)
+def _masters(text: str) -> tuple[str, ...]:
+    names = tuple(host_name(word) for word in text.split())
+    if not names:
+        raise BadRequest("it names no host")
+    twice = next((name for name in names if names.count(name) > 1), "")
+    if twice:
+        raise BadRequest(f"{twice} is named twice")
+    return names
 
 
 def _admin_hosts(text: str) -> tuple[str, ...]:

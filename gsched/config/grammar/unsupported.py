@@ -108,7 +108,7 @@ AS_HERE_CONF: dict[str, tuple[frozenset[str], str]] = {
 """Parameters that do nothing where each word of their value is one of these: what they ask for is so. Other values are
 refused."""
 
-_NO_FAILOVER = "there is no fail-over of the master"
+_NO_FAILOVER = "whoever waits to lead takes over when the lease of 6 seconds in the database is over"
 
 REFUSED_CLUSTER: dict[str, str] = _of_lsf(lsf_names.CLUSTER) | {
     "ELIMARGS": "elims are started without arguments",

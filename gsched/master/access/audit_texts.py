@@ -141,6 +141,7 @@ _WANTED: dict[str, Callable[[Any], AuditFacts]] = {
     "Administration.ReservationControl": _reservation,
     "Terminal.Attach": _of_job("attach"),
     "Fleet.Daemons": _daemons,
+    "Fleet.HandOver": lambda request: _facts(action="hand over", hosts=_short(request.to)),
     "Fleet.AuditLog": lambda request: _facts(action="read audit log", text=_short(request.text)),
     "Terminal.Type": _of_job("type"),
     "JobServices.Find": _of_job("open service"),

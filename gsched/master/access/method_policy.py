@@ -101,6 +101,7 @@ RULES: dict[str, Rule] = {
     "Waiting.Ends": _READ,
     "Fleet.Versions": _READ,
     "Fleet.Daemons": _CLUSTER,
+    "Fleet.HandOver": _CLUSTER,
     "Fleet.AuditLog": _CLUSTER,
     "Terminal.Attach": Rule(Who.OWNER, changes=True),
     "Terminal.Type": Rule(Who.OWNER, changes=True, quiet=True),

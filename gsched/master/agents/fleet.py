@@ -29,9 +29,18 @@ _DONE = {STOP: "stopped", RESTART: "restarted"}
 
 
 class FleetServicer(fleet_pb2_grpc.FleetServicer):
-    """`leave(restart)` has the master end, and start again where `restart`."""
+    """`leave(restart)` has the master end, and start again where `restart`; `hand_over(host)` promises the store to the
+    master that waits there.
+    """
 
-    def __init__(self, sessions: AgentSessions, leave: Callable[[bool], None], audit_path: str) -> None:
+    def __init__(
+        self,
+        sessions: AgentSessions,
+        leave: Callable[[bool], None],
+        audit_path: str,
+        hand_over: Callable[[str], str],
+    ) -> None:
+        self._hand_over = hand_over
         self._sessions = sessions
         self._leave = leave
         self._audit_path = audit_path
@@ -69,6 +78,17 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):
             # Once this call has been answered: nobody is to wait for an answer that is lost.
             context.add_done_callback(lambda _: self._leave(action == RESTART))
         return filled(fleet_pb2.DaemonsReply(), "answers", found)
+
+    @answers
+    async def HandOver(self, request: Any, context: Any) -> Any:
+        config = self._sessions.config
+        if not config.masters:
+            raise BadRequest(f"{config.master_host} is the only master: LSF_MASTER_LIST names no other")
+        if request.to and request.to not in config.masters:
+            raise BadRequest(f"{request.to} is no master: LSF_MASTER_LIST names {', '.join(config.masters)}")
+        to = await asyncio.to_thread(self._hand_over, request.to)
+        context.add_done_callback(lambda _: self._leave(True))
+        return fleet_pb2.HandOverReply(to=to)
 
     @answers
     async def AuditLog(self, request: Any, context: Any) -> Any:

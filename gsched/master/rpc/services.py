@@ -69,7 +69,8 @@ class Services:
         relay = self.sessions.services
         connections = JobServicesServicer(services.board, relay, services.auth)
         job_service_pb2_grpc.add_JobServicesServicer_to_server(connections, server)
-        fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave, self.audit_path), server)
+        fleet = FleetServicer(self.sessions, self.leave, self.audit_path, services.store.hand_over)
+        fleet_pb2_grpc.add_FleetServicer_to_server(fleet, server)
         agents = AgentServicer(services.loop, self.sessions, services.auth)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(agents, server)
         return server

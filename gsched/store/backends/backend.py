@@ -30,6 +30,8 @@ class Backend(Protocol):
     """Made with the cluster's first store, the same for ever."""
     generation: int
     """One more with each renewal."""
+    epoch: int
+    """One more with each master that has taken it; 0: there can be one alone."""
     created_at: float
     """UTC seconds."""
     numbers_from: int
@@ -58,6 +60,12 @@ class Backend(Protocol):
 
     def disown(self, known: StoreMark) -> None:
         """This store should not be there: the next start refuses it, for `known` is missing. Raises OSError."""
+
+    def hand_over(self, to: str) -> str:
+        """Promise the store to the master that waits on the host `to`, or to any; returns its host.
+
+        Raises NotFound when none waits, Unavailable, BadRequest.
+        """
 
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """What it means that the log cannot be read."""

@@ -12,7 +12,7 @@ import select
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, Text, text
+from sqlalchemy import TIMESTAMP, BigInteger, Column, Connection, Integer, MetaData, Table, Text, text
 
 from gsched.base.errors import Unavailable
 from gsched.model.store_url import StoreUrl
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _KEY = int.from_bytes(b"gsch")
 """The other half of the lock's key is the schema, as there may be a store in each."""
+LOCK_ROLE = "gsched master's lock"
+"""What the server's own views call the connection that has the lock of a master."""
 _PATIENCE_MS = 2_000
 """For the lock of a master that has just died: its server process may need a moment to notice."""
 _OURS = "(SELECT hashtext(current_schema()))"
@@ -37,8 +39,19 @@ leader = Table(
     Column("batch", BigInteger, nullable=False),
     Column("holder", Text, nullable=False),
 )
+# When the master of that epoch has said last that it is there, and the host to which it hands over; see `lease`.
+Table(
+    "lease",
+    _metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("renewed_at", TIMESTAMP(timezone=True), nullable=False),
+    Column("successor", Text, nullable=False),
+)
+# A store that was copied or restored begins with a later epoch than the one it comes from: agents know that one.
 _LEAD = text(
-    "INSERT INTO leader (id, epoch, batch, holder) VALUES (1, 1, 0, :holder) "
+    "INSERT INTO leader (id, epoch, batch, holder) "
+    "VALUES (1, extract(epoch FROM clock_timestamp())::bigint, 0, :holder) "
     "ON CONFLICT (id) DO UPDATE SET epoch = leader.epoch + 1, holder = excluded.holder RETURNING epoch, batch"
 )
 _CLAIM = "UPDATE leader SET batch = %s WHERE id = 1 AND epoch = %s AND batch = %s"
@@ -85,6 +98,11 @@ def standing_now(connection: Connection, *, at_rest: bool = True) -> Standing | 
 def whom() -> str:
     """This process, for people."""
     return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def lock_key() -> int:
+    """The lock's own half of its key, in the server's views."""
+    return _KEY
 
 
 class LeadershipLock:

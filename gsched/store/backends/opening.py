@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gsched.base.clock import Clock
@@ -16,11 +16,17 @@ from gsched.store.tables.sqlite import store_path
 
 
 def open_backend(
-    place: str | Path, folder: Path | None, clock: Clock, witnesses: Mapping[str, StoreMark], *, renew: bool
+    place: str | Path,
+    folder: Path | None,
+    clock: Clock,
+    witnesses: Mapping[str, StoreMark],
+    *,
+    renew: bool,
+    lost: Callable[[str], None] | None = None,
 ) -> Backend:
-    """Open and hold the store. Raises as EventLog."""
+    """Open and hold the store; `lost`: other masters wait for it, which is for PostgreSQL alone. Raises as EventLog."""
     if not is_store_url(str(place)):
         return SqliteBackend(store_path(place), clock, witnesses, renew=renew)
     if folder is None:
         raise BadRequest("a store in PostgreSQL needs a folder of this machine for what is known of it")
-    return PostgresqlBackend(parse_store_url(str(place)), folder, clock, witnesses, renew=renew)
+    return PostgresqlBackend(parse_store_url(str(place)), folder, clock, witnesses, renew=renew, lost=lost)

@@ -17,6 +17,7 @@ from gsched.base.clock import Clock
 from gsched.base.errors import BadRequest, Conflict, GschedError, Unavailable
 from gsched.model.store_url import StoreUrl
 from gsched.store.backends.leadership import LeadershipLock, Standing, begin_epoch, make_leader_table
+from gsched.store.backends.lease import LeaseKeeper, grant, hand_over
 from gsched.store.backends.postgresql_writer import PostgresqlWriter
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.safeguards import lineage
@@ -33,12 +34,26 @@ _log = logging.getLogger("gsched.store")
 
 
 class PostgresqlBackend:
-    """As `backend.Backend`. Raises as EventLog. The mark lies in `folder`, which one master of this machine has."""
+    """As `backend.Backend`. Raises as EventLog. The mark lies in `folder`, which one master of this machine has.
+
+    `lost`: there are other masters, so a lease is kept; hears from another thread why it is lost.
+    """
 
     def __init__(
-        self, url: StoreUrl, folder: Path, clock: Clock, witnesses: Mapping[str, StoreMark], *, renew: bool
+        self,
+        url: StoreUrl,
+        folder: Path,
+        clock: Clock,
+        witnesses: Mapping[str, StoreMark],
+        *,
+        renew: bool,
+        lost: Callable[[str], None] | None = None,
     ) -> None:
         self.place, self.name = url.text, url.name
+        self._url = url
+        self._lost = lost
+        self._lease: LeaseKeeper | None = None
+        self.epoch = 0
         self._clock = clock
         self._renew = renew
         self.renewed: lineage.Renewal | None = None
@@ -85,7 +100,7 @@ class PostgresqlBackend:
         self.cluster_id = values["cluster_id"]
         self.generation = int(values.get("generation", "1"))
         self.created_at = float(values["created_at"])
-        found = StoreMark(cluster_id=self.cluster_id, generation=self.generation, seq=newest)
+        found = StoreMark(cluster_id=self.cluster_id, generation=self.generation, seq=newest, epoch=self.epoch)
         self.numbers_from = numbers_from(found, witnesses, MARK_NAME)
         mark = msgspec.structs.replace(found, next_job_id=self.numbers_from)
         try:
@@ -98,7 +113,12 @@ class PostgresqlBackend:
         """Fence off whoever led before; what it had committed by then is in the store."""
         with self._engine.begin() as connection:
             make_leader_table(connection)
-            return begin_epoch(connection)
+            standing = begin_epoch(connection)
+            grant(connection, standing, is_renewed=self._lost is not None)
+        self.epoch = standing.epoch
+        if self._lost is not None:
+            self._lease = LeaseKeeper(self._url, standing.epoch, self._lost)
+        return standing
 
     def _checked(self, witnesses: Mapping[str, StoreMark]) -> StoreMark | None:
         """Returns whose store it is to be, where that is to be written down; raises StoreLost."""
@@ -142,6 +162,10 @@ class PostgresqlBackend:
         """See Backend."""
         self._mark_file.disown(known)
 
+    def hand_over(self, to: str) -> str:
+        """See Backend."""
+        return hand_over(self._url, self.epoch, to)
+
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """See Backend."""
         return Unavailable(f"the store {self.name} cannot be read: {error_text(error)}")
@@ -157,6 +181,8 @@ class PostgresqlBackend:
         self._give_back()
 
     def _give_back(self) -> None:
+        if self._lease is not None:
+            self._lease.close()
         self.readers.dispose()
         self._engine.dispose()
         self._lock.release()

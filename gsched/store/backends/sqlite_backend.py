@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.clock import Clock
-from gsched.base.errors import BadRequest, Conflict, GschedError
+from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound
 from gsched.store.backends.sqlite_writer import SqliteWriter
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.safeguards import filesystem, lineage
@@ -51,6 +51,7 @@ class SqliteBackend:
         self._renew = renew
         self._reserve = DiskReserve(path.parent)
         self.renewed: lineage.Renewal | None = None
+        self.epoch = 0
         if not path.parent.is_dir():
             raise BadRequest(f"the folder of the store does not exist: {path.parent}")
         if path.exists() and not path.is_file():
@@ -187,6 +188,10 @@ class SqliteBackend:
     def disown(self, known: StoreMark) -> None:
         """See Backend."""
         self._mark_file.disown(known)
+
+    def hand_over(self, to: str) -> str:
+        """See Backend. A file has one master."""
+        raise NotFound("no other master waits: a store in a file has one")
 
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """See Backend."""

@@ -32,6 +32,12 @@ class FleetCalls:
         """
         return list(self._call(self._stub.AuditLog, fleet_pb2.AuditLogRequest(text=text)).lines)
 
+    def hand_over(self, to: str) -> str:
+        """Have the master end and another one lead: that on the host `to`, or any (empty). Returns its host, before it
+        leads. Raises PermissionDenied for others than administrators, BadRequest, NotFound when no such master waits.
+        """
+        return str(self._call(self._stub.HandOver, fleet_pb2.HandOverRequest(to=to)).to)
+
     def daemons(self, action: str, hosts: Iterable[str], *, master: bool = False) -> list[Answer]:
         """`stop` or `restart` agents (`all`: of every host), then the master itself; answers when that is done.
 

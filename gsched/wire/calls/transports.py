@@ -69,11 +69,14 @@ def way_to_master(folder: str, *, as_root: bool = False) -> MasterWay:
 def _shared(folder: str, as_root: bool) -> MasterWay:
     run_dir = read_setting(folder, "GSCHED_RUNDIR") or DEFAULT_RUN_DIR
     own = os.path.join(run_dir, "master", MASTER_SOCKET)
-    if _is_ours(own, as_root):
+    # Where several may lead, the socket may be one that a master has left behind, which leads elsewhere by now.
+    several = len(read_setting(folder, "LSF_MASTER_LIST").split()) > 1
+    if _is_ours(own, as_root) and not (several and why_dead(own)):
         return MasterWay(f"unix:{quote(os.fsencode(own))}")
     relay = os.path.join(run_dir, "door", SOCKET_NAME)
     port = read_setting(folder, "GSCHED_MUNGE_PORT")
-    by_munge = MasterWay(f"{read_setting(folder, 'LSF_MASTER_LIST')}:{port}", "munge", folder)
+    masters = read_setting(folder, "LSF_MASTER_LIST").split()
+    by_munge = MasterWay(",".join(f"{host}:{port}" for host in masters), "munge", folder)
     if os.path.exists(relay):
         by_door = MasterWay(relay, "relay", trusts_any=_is_named_by_root(folder))
         dead = why_dead(relay) if port else ""

@@ -38,8 +38,8 @@ def check_certificate(config: ClusterConfig, host: str) -> None:
 async def agent_channel(config: ClusterConfig, host: str) -> grpc.aio.Channel:
     """A new connection of the host's agent to its master. Raises BadCertificate, Unavailable, PermissionDenied."""
     trust = Trust(config.network.tls_dir, host)
-    credentials, _ = await asyncio.to_thread(trust.believed, config.master_address)
-    return grpc.aio.secure_channel(config.master_address, credentials, options=CHANNEL_OPTIONS)
+    address, credentials, _ = await asyncio.to_thread(trust.believed, config.master_address)
+    return grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
 
 
 async def until_revoked_changes(tls_dir: str, seen: tuple[int, ...]) -> None:

@@ -8,14 +8,17 @@ Must never fall back to the CA alone while anything is revoked.
 
 from __future__ import annotations
 
+import queue
 import socket
 import ssl
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import grpc
 
-from gsched.base.errors import PermissionDenied, Unavailable
+from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.wire.identity.certificates import (
     CA_FILE,
     Revoked,
@@ -32,10 +35,11 @@ HANDSHAKE_S = 5.0
 
 
 class Believed(NamedTuple):
-    """What a connection to the master is opened with. `is_pinned`: it is good for one certificate of the master, and
-    must be made anew when the master shows another.
+    """What a connection to the master is opened with. `is_pinned`: it is good for one master with one certificate, and
+    must be made anew when that does not answer.
     """
 
+    address: str
     credentials: grpc.ChannelCredentials
     is_pinned: bool
 
@@ -61,21 +65,57 @@ class Trust:
         return revoked_stamp(self._tls_dir)
 
     def believed(self, address: str) -> Believed:
-        """For a new connection to the master at HOST:PORT; asks it first where anything is revoked, and may take
-        HANDSHAKE_S then.
+        """For a new connection to the master at HOST:PORT; asks it first where anything is revoked, or where several
+        may lead (HOST:PORT,HOST:PORT), and may take HANDSHAKE_S then.
 
         Raises BadCertificate (of this host's own files), Unavailable, PermissionDenied for a revoked master.
         """
+        addresses = address.split(",")
         own = read_credentials(self._tls_dir, self._host) if self._host else None
         roots, pair = (own.ca, (own.key, own.certificate)) if own else (read_ca(self._tls_dir), (None, None))
         revoked = Revoked(self._tls_dir)
-        if not revoked.has_any():
-            return Believed(grpc.ssl_channel_credentials(roots, *pair), False)
+        if len(addresses) == 1 and not revoked.has_any():
+            return Believed(address, grpc.ssl_channel_credentials(roots, *pair), False)
+        found, shown = self._first_to_answer(addresses, revoked)
+        counts = shown if revoked.has_any() else roots
+        return Believed(found, grpc.ssl_channel_credentials(counts, *pair), True)
+
+    def _first_to_answer(self, addresses: Sequence[str], revoked: Revoked) -> tuple[str, bytes]:
+        """The master that answers, and the certificate that it shows: one that waits to lead does not listen.
+
+        Raises Unavailable, PermissionDenied.
+        """
+        told: queue.SimpleQueue[tuple[str, bytes] | GschedError] = queue.SimpleQueue()
+
+        def ask(address: str) -> None:
+            try:
+                told.put((address, self._counting(address, revoked)))
+            except GschedError as error:
+                told.put(error)
+
+        if len(addresses) == 1:
+            ask(addresses[0])
+        else:  # one that was stopped takes connections and says nothing: nobody waits for it
+            for address in addresses:
+                threading.Thread(target=ask, args=(address,), name="find master", daemon=True).start()
+        failures: list[GschedError] = []
+        for _ in addresses:
+            answer = told.get()
+            if not isinstance(answer, GschedError):
+                return answer
+            failures.append(answer)
+        for error in failures:
+            if isinstance(error, PermissionDenied):
+                raise error
+        raise Unavailable("; ".join(error.text for error in failures))
+
+    def _counting(self, address: str, revoked: Revoked) -> bytes:
+        """The certificate that the master at this address shows. Raises Unavailable, PermissionDenied."""
         shown = self._shown_by(address)
         if revoked.has(shown):
             host = address.rpartition(":")[0]
             raise PermissionDenied(f"the certificate that {host} shows as the master's host is revoked")
-        return Believed(grpc.ssl_channel_credentials(shown, *pair), True)
+        return shown
 
     def _shown_by(self, address: str) -> bytes:
         """The certificate, in PEM, by which the master proves itself now; the CA, the name and the time are right."""

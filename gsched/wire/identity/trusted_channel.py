@@ -34,7 +34,9 @@ class _Opened(NamedTuple):
 
 
 class TrustedChannel(grpc.Channel):
-    """Calls to the master at HOST:PORT. For any thread; each call finds out what is trusted then. `options`: gRPC's."""
+    """Calls to the master at HOST:PORT, or to whichever leads of HOST:PORT,HOST:PORT. For any thread; each call finds
+    out what is trusted then. `options`: gRPC's.
+    """
 
     def __init__(self, trust: Trust, address: str, options: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS) -> None:
         self._trust = trust
@@ -86,9 +88,8 @@ class TrustedChannel(grpc.Channel):
 
     def _open(self) -> _Opened:
         stamps = self._trust.stamp(), self._trust.revoked_stamp()
-        credentials, is_pinned = self._trust.believed(self._address)
-        channel = grpc.secure_channel(self._address, credentials, options=self._options)
-        return _Opened(channel, *stamps, is_pinned)
+        address, credentials, is_pinned = self._trust.believed(self._address)
+        return _Opened(grpc.secure_channel(address, credentials, options=self._options), *stamps, is_pinned)
 
     # -- as a channel -------------------------------------------------------------------------------------------------
 
@@ -238,5 +239,5 @@ class AioConnection:
 
     async def _open(self) -> _Opened:
         stamps = self._trust.stamp(), self._trust.revoked_stamp()
-        credentials, is_pinned = await asyncio.to_thread(self._trust.believed, self._address)
-        return _Opened(grpc.aio.secure_channel(self._address, credentials, options=CHANNEL_OPTIONS), *stamps, is_pinned)
+        address, credentials, is_pinned = await asyncio.to_thread(self._trust.believed, self._address)
+        return _Opened(grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS), *stamps, is_pinned)

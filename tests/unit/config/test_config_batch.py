@@ -87,7 +87,12 @@ def test_all_parameters_of_lsf_conf():
         ("GSCHED_HOST_LOST=15", "a host would be lost between two reports: GSCHED_HOST_LOST (15 s) must be longer"),
         ("LSF_ROOT_USER=sometimes", "LSF_ROOT_USER: 'sometimes' is neither Y nor N"),
         ("LSF_MASTER_LIST=client", "LSF_MASTER_LIST: client is not a server host of lsf.cluster"),
-        ('LSF_MASTER_LIST="h1 h2"', "LSF_MASTER_LIST: 'h1 h2': fail-over of the master is not supported yet"),
+        (
+            'LSF_MASTER_LIST="h1 h2"',
+            "LSF_MASTER_LIST: several masters are for a shared cluster: LSB_MBD_PORT is not set",
+        ),
+        ('LSF_MASTER_LIST="h1 h1"', "LSF_MASTER_LIST: h1 is named twice"),
+        ('LSF_MASTER_LIST=" "', "LSF_MASTER_LIST: it names no host"),
         ("LSF_CONFDIR=/etc", "LSF_CONFDIR: all files are read from /conf; another folder is not supported yet"),
         ("LSF_UNIT_FOR_LIMITS=pages", "LSF_UNIT_FOR_LIMITS: 'pages' is none of KB, MB, GB, TB, PB, EB and ZB"),
         ("LSF_GPU_AUTOCONFIG=N", "LSF_GPU_AUTOCONFIG is not supported yet: agents always look for GPUs by themselves"),

@@ -43,6 +43,18 @@ def test_the_masters_host_is_the_first_server_where_nobody_says() -> None:
     assert config("LSB_MBD_PORT=6881\n").master_address == "h1:6881"
 
 
+def test_several_masters() -> None:
+    """Each takes itself for the one; all others look for whichever answers."""
+    lines = 'LSB_MBD_PORT=6881\nLSF_MASTER_LIST="h2 h1"\nGSCHED_MUNGE_PORT=6883\nGSCHED_STORE=postgresql:///g\n'
+    several = config(lines)
+    assert several.masters == several.master_hosts == several.administration_hosts == ("h2", "h1")
+    assert (several.master_address, several.munge_address) == ("h2:6881,h1:6881", "h2:6883,h1:6883")
+    texts = {**BASE, "lsf.conf": BASE["lsf.conf"] + lines}
+    assert [check_texts("/conf", texts, host).required().master_host for host in ("h1", "h2", "")] == ["h1", "h2", "h2"]
+    one = config("LSB_MBD_PORT=6881\nLSF_MASTER_LIST=h2\n")
+    assert (one.masters, one.master_hosts) == ((), ("h2",))
+
+
 def test_munge_has_a_port_of_its_own() -> None:
     lines = "LSB_MBD_PORT=6881\nLSF_MASTER_LIST=h1\nGSCHED_MUNGE_PORT=6883\nGSCHED_MUNGE_SOCKET=/run/m.sock\n"
     shared = config(lines)
@@ -63,6 +75,7 @@ def test_munge_has_a_port_of_its_own() -> None:
         ('GSCHED_SYSTEM_USERS="a b/c"\n', "GSCHED_SYSTEM_USERS"),
         ("GSCHED_MUNGE_PORT=6883\n", "LSB_MBD_PORT names the first"),
         ("LSB_MBD_PORT=6881\nGSCHED_MUNGE_PORT=6883\n", "needs LSF_MASTER_LIST"),
+        ('LSB_MBD_PORT=6881\nLSF_MASTER_LIST="h1 h2"\n', "several masters need a store in PostgreSQL"),
         ("LSB_MBD_PORT=6881\nLSF_MASTER_LIST=h1\nGSCHED_MUNGE_PORT=6881\n", "each needs its own"),
     ],
 )

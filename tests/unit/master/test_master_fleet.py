@@ -84,7 +84,7 @@ async def order(
     left: list[bool] = []
     context = Context()
     request = fleet_pb2.DaemonsRequest(action=action, hosts=hosts, master=master)
-    reply = await FleetServicer(sessions, left.append, "/nowhere").Daemons(request, context)  # type: ignore[arg-type]
+    reply = await FleetServicer(sessions, left.append, "/nowhere", str).Daemons(request, context)  # type: ignore[arg-type]
     assert left == [], "the master answers before it ends"
     for callback in context.after:
         callback(None)
@@ -132,7 +132,7 @@ def test_versions_of_all_servers() -> None:
         sessions = FakeSessions(deaf)
         sessions.roster.came(hello("a", "1.0"), 1)
         sessions.roster.refused(hello("b", "2.0", 9), "install the same version")
-        servicer = FleetServicer(sessions, lambda restart: None, "/nowhere")  # type: ignore[arg-type]
+        servicer = FleetServicer(sessions, lambda restart: None, "/nowhere", str)  # type: ignore[arg-type]
         reply = await servicer.Versions(fleet_pb2.VersionsRequest(), Context())
         found = [from_proto(daemon, DaemonView) for daemon in reply.daemons]
         assert [(each.kind, each.host, each.state) for each in found] == [
@@ -160,7 +160,7 @@ def test_a_second_machine_of_the_same_name_is_shown_while_it_asks(monkeypatch: p
         roster.rivalled(hello("a", "2.0"), problem)
         now += RIVAL_S - 1
         assert roster.annotated(host).notes == ("its own", problem)
-        servicer = FleetServicer(sessions, lambda restart: None, "/nowhere")  # type: ignore[arg-type]
+        servicer = FleetServicer(sessions, lambda restart: None, "/nowhere", str)  # type: ignore[arg-type]
         reply = await servicer.Versions(fleet_pb2.VersionsRequest(), Context())
         found = [from_proto(daemon, DaemonView) for daemon in reply.daemons]
         assert [(each.kind, each.host, each.state, each.problem) for each in found] == [

@@ -1,0 +1,162 @@
+"""The store of a cluster for the master that leads: taken at once, or when whoever leads is gone.
+
+Where lsf.conf names several masters, all but one wait here. They listen nowhere and keep nothing but an eye on the
+database; who waits has loaded what a master needs, and reads configuration and store when it is its turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from gsched.base.errors import BadRequest, Conflict, Unavailable
+from gsched.base.machine.service import ServiceManager
+from gsched.config.configuration import Loaded, load
+from gsched.master.store_lineage import how_to_go_on
+from gsched.model.config import ClusterConfig
+from gsched.model.store_url import parse_store_url
+from gsched.store.backends.lease import LEASE_S, LOOK_S, Leading, Successor
+from gsched.store.eventlog import EventLog
+from gsched.store.mark import known_on_this_machine
+from gsched.store.safeguards.continuity import StoreLost
+from gsched.store.safeguards.failure import StoreDamaged, StoreInUse
+
+log = logging.getLogger(__name__)
+
+BROKEN_EXIT = 70
+"""Exit code when the process must be restarted to replay (EX_SOFTWARE)."""
+
+
+class Taken(NamedTuple):
+    """The store, and the configuration as it was read then."""
+
+    loaded: Loaded
+    store: EventLog
+    has_watched: bool
+    """This process has seen without a gap how the store was led before: it is no older state of it."""
+
+
+def take_store(loaded: Loaded, host: str, manager: ServiceManager) -> Taken | None:
+    """The store, as soon as this process may lead; None: it was told to end meanwhile. Raises GschedError."""
+    config = loaded.required()
+    if not config.masters:
+        return Taken(loaded, open_store(config), False)
+    waiting = _Waiting(config, host, manager)
+    while True:
+        if not waiting.until_free():
+            return None
+        if waiting.has_waited:  # the files may say something else by now
+            loaded = load(config.locations.conf_dir, host, run_egroup=True)
+            config = loaded.required()
+        try:
+            return Taken(loaded, open_store(config, lost=leave_at_once), waiting.has_watched)
+        except StoreInUse as taken:  # somebody else was quicker
+            waiting.note(taken.text)
+        except Unavailable as away:
+            if not waiting.has_waited:
+                raise
+            waiting.note(away.text)
+
+
+def open_store(config: ClusterConfig, *, renew: bool = False, lost: Callable[[str], None] | None = None) -> EventLog:
+    """The cluster's store, checked against all that is known of it on this machine; `renew` and `lost`: see EventLog.
+
+    Raises GschedError; a store that is lost is told with what may be done about it.
+    """
+    locations = config.locations
+    witnesses = known_on_this_machine(Path(locations.spool_dir))
+    folder = Path(locations.state_dir)
+    try:
+        return EventLog(locations.store_place, folder=folder, witnesses=witnesses, renew=renew, lost=lost)
+    except StoreLost as missing:
+        how = how_to_go_on(locations.store_place, is_shared=config.is_shared)
+        raise Conflict(f"{missing.text}: {how}") from None
+    except StoreDamaged as damaged:
+        how = how_to_go_on(locations.store_place, is_shared=config.is_shared)
+        raise Conflict(f"{damaged.text}. Move the file away first; {how}") from None
+
+
+def leave_at_once(text: str) -> None:
+    """End this process where it stands: it must neither tidy up nor tell anybody anything. It is begun anew."""
+    log.critical("%s; the next start replays", text)
+    logging.shutdown()
+    os._exit(BROKEN_EXIT)
+
+
+class _Waiting:
+    """The wait of one process for its turn."""
+
+    def __init__(self, config: ClusterConfig, host: str, manager: ServiceManager) -> None:
+        self._cluster = config.cluster
+        self._manager = manager
+        self._successor = Successor(parse_store_url(config.locations.store_place), host)
+        self._told_to_end = threading.Event()
+        self._told = ""
+        self.has_waited = False
+
+    @property
+    def has_watched(self) -> bool:
+        """Whether it has waited, and the database has answered all the time."""
+        return self.has_waited and self._successor.has_watched
+
+    def until_free(self) -> bool:
+        """Return when nobody leads, or whoever leads is lost; False: this process was told to end.
+
+        Raises Unavailable, BadRequest, where the database cannot be reached at the first look.
+        """
+        was = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            while not self._told_to_end.is_set():
+                leading, problem = self._look()
+                if leading is None and not problem:
+                    if self.has_waited:
+                        log.warning("nobody leads cluster %s: this master takes over", self._cluster)
+                    self._successor.close()
+                    return True
+                self._tell(problem or _told_of(leading))
+                self._told_to_end.wait(LOOK_S)
+            return False
+        finally:
+            for number, handler in was.items():
+                signal.signal(number, handler)
+
+    def note(self, why: str) -> None:
+        """The store could not be taken."""
+        self._tell(why)
+        self._told_to_end.wait(LOOK_S)
+
+    def _look(self) -> tuple[Leading | None, str]:
+        try:
+            return self._successor.look(), ""
+        except (Unavailable, BadRequest) as error:
+            if not self.has_waited:
+                raise
+            return None, error.text
+
+    def _tell(self, how: str) -> None:
+        """Once each time that it is another."""
+        text = f"waits to lead cluster {self._cluster}: {how}"
+        if not self.has_waited:
+            self.has_waited = True
+            self._manager.ready(text)
+        self._manager.status(text)
+        self._manager.feed()
+        if how != self._told:
+            self._told = how
+            log.info("%s", text)
+
+    def _end(self, number: int, frame: object) -> None:
+        self._told_to_end.set()
+
+
+def _told_of(leading: Leading | None) -> str:
+    """Who leads, and whether it seems to be lost."""
+    if leading is None:
+        return "nobody leads"
+    is_late = leading.lease_age_s is not None and leading.lease_age_s > LEASE_S / 2
+    return f"{leading.holder} leads{', and does not renew its lease' if is_late else ''}"

@@ -1,0 +1,208 @@
+"""The lease of a master that others wait for: renewed on a connection of its own, or the master ends.
+
+The advisory lock goes with its connection, which a machine that is cut off, or a process that is stopped, keeps for as
+long as the server likes. So a master that has successors also renews a row. Who finds it old by the clock of the
+database ends the sessions of that master there, and leads. What the old one does afterwards comes to nothing: its epoch
+is not that of the store any more. It finds its lease lost when it goes on, and ends by itself.
+
+Nothing here decides who leads: that is the lock's, and the epoch's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import Connection, text
+
+from gsched.base.errors import GschedError, NotFound, Unavailable
+from gsched.model.store_url import StoreUrl
+from gsched.store.backends.leadership import LOCK_ROLE, Standing, lock_key
+from gsched.store.safeguards.failure import error_text
+from gsched.store.tables.postgresql import connect, driver
+
+if TYPE_CHECKING:
+    from psycopg import Connection as DriverConnection
+
+LEASE_S = 6.0
+"""A master that has not renewed its lease for so long is taken for lost, by others and by itself."""
+RENEW_S = 1.0
+LOOK_S = 0.5
+"""How often one that waits looks; it hears nothing by itself."""
+_ANSWER_S = 2.0
+
+_GRANT = text(
+    "INSERT INTO lease (id, epoch, renewed_at, successor) VALUES (1, :epoch, clock_timestamp(), '') "
+    "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, renewed_at = excluded.renewed_at, successor = ''"
+)
+_REVOKE = text("DELETE FROM lease")
+_RENEW = "UPDATE lease SET renewed_at = clock_timestamp() WHERE id = 1 AND epoch = %s"
+_HAND_OVER = "UPDATE lease SET renewed_at = clock_timestamp(), successor = %s WHERE id = 1 AND epoch = %s"
+_HAS_TABLES = "SELECT to_regclass('leader') IS NOT NULL AND to_regclass('lease') IS NOT NULL"
+_LEASE = (
+    "SELECT leader.holder, extract(epoch FROM clock_timestamp() - lease.renewed_at)::float8, "
+    "coalesce(lease.successor, '') FROM leader LEFT JOIN lease USING (id, epoch)"
+)
+_LOCKED_BY_MASTER = (
+    "SELECT activity.application_name = %s FROM pg_locks held "
+    "LEFT JOIN pg_stat_activity activity ON activity.pid = held.pid "
+    "WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 2 "
+    "AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND held.classid::bigint = %s AND held.objid::bigint = hashtext(current_schema())::bigint & 4294967295"
+)
+# Another one that waits may have taken over since the look: nothing is ended then.
+_END_SESSIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND usename = current_user AND application_name = ANY (%s) AND EXISTS (SELECT 1 FROM lease "
+    "JOIN leader USING (id, epoch) WHERE clock_timestamp() - lease.renewed_at >= make_interval(secs => %s))"
+)
+_STANDBYS = (
+    "SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = current_database() "
+    "AND usename = current_user AND application_name LIKE %s ORDER BY 1"
+)
+_STANDBY = "gsched standby on "
+_OF_MASTERS = ["gsched master", LOCK_ROLE, "gsched master's lease"]
+
+_log = logging.getLogger("gsched.store")
+
+
+def grant(connection: Connection, standing: Standing, *, is_renewed: bool) -> None:
+    """In the transaction that begins the epoch. A master that nobody waits for has no lease, which nobody finds old."""
+    if is_renewed:
+        connection.execute(_GRANT, {"epoch": standing.epoch})
+    else:
+        connection.execute(_REVOKE)
+
+
+class LeaseKeeper:
+    """Renews the lease of one epoch, in a thread of its own, until `close`. `lost` hears once why it is lost."""
+
+    def __init__(self, url: StoreUrl, epoch: int, lost: Callable[[str], None]) -> None:
+        self._url = url
+        self._epoch = epoch
+        self._lost = lost
+        self._ended = threading.Event()
+        self._connection: DriverConnection[Any] | None = None
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+
+    def close(self) -> None:
+        """Renew it no more."""
+        self._ended.set()
+
+    def _keep(self) -> None:
+        renewed_at, problem = time.monotonic(), ""
+        while not self._ended.wait(RENEW_S):
+            began = time.monotonic()
+            try:
+                is_ours = self._renew()
+            except (GschedError, driver().Error) as error:
+                problem = error_text(error) if isinstance(error, driver().Error) else str(error)
+                self._drop()
+            else:
+                renewed_at = began
+                if not is_ours:
+                    self._tell("another master leads")
+                    return
+            if time.monotonic() - renewed_at >= LEASE_S:
+                self._tell(f"it could not be renewed for {LEASE_S:g} seconds: {problem or 'this process was stopped'}")
+                return
+        self._drop()
+
+    def _tell(self, why: str) -> None:
+        self._drop()
+        if not self._ended.is_set():
+            self._lost(f"the lease on the store {self._url.name} is lost: {why}")
+
+    def _renew(self) -> bool:
+        if self._connection is None:
+            self._connection = connect(self._url, "master's lease", answer_s=_ANSWER_S)
+        return self._connection.execute(_RENEW, (self._epoch,)).rowcount == 1
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def hand_over(url: StoreUrl, epoch: int, to: str = "") -> str:
+    """Let another master take the store as soon as this one has given it back: the one on the host `to`, or any.
+    Returns its host. For LEASE_S nobody else takes it.
+
+    Raises NotFound when no such master waits, Unavailable, BadRequest.
+    """
+    try:
+        with connect(url, "master's lease", answer_s=_ANSWER_S) as connection:
+            found = connection.execute(_STANDBYS, (f"{_STANDBY}%",)).fetchall()
+            waiting = [str(row[0]).removeprefix(_STANDBY) for row in found]
+            if (to and to not in waiting) or not waiting:
+                others = f" (there is one on {', '.join(waiting)})" if waiting else ""
+                raise NotFound(f"no master waits on {to}{others}" if to else "no other master waits")
+            chosen = to or waiting[0]
+            connection.execute(_HAND_OVER, (chosen, epoch))
+    except driver().Error as error:
+        raise Unavailable(f"the store {url.name} cannot be reached: {error_text(error)}") from error
+    return chosen
+
+
+class Leading(NamedTuple):
+    """Who has a store, as one that waits sees it."""
+
+    holder: str
+    lease_age_s: float | None
+    """None: it has no lease, nobody may take it from him."""
+
+
+class Successor:
+    """Waits for a store that another master leads. For one thread."""
+
+    def __init__(self, url: StoreUrl, host: str) -> None:
+        self._url = url
+        self._host = host
+        self._role = f"{_STANDBY.removeprefix('gsched ')}{host}"
+        self._connection: DriverConnection[Any] | None = None
+        self.has_watched = True
+        """The database has answered at every look: it is the one that it was, and has lost nothing."""
+
+    def look(self) -> Leading | None:
+        """Who leads; None: nobody, or one whose lease was old and whose sessions have been ended.
+
+        Raises Unavailable, BadRequest; the next look begins anew.
+        """
+        failure = driver().Error
+        try:
+            if self._connection is None:
+                self._connection = connect(self._url, self._role, answer_s=_ANSWER_S)
+            return self._found(self._connection)
+        except failure as error:
+            self._give_up()
+            raise Unavailable(f"the store {self._url.name} cannot be reached: {error_text(error)}") from error
+        except BaseException:
+            self._give_up()
+            raise
+
+    def _found(self, connection: DriverConnection[Any]) -> Leading | None:
+        has_tables = connection.execute(_HAS_TABLES).fetchone()
+        standing = connection.execute(_LEASE).fetchone() if has_tables and has_tables[0] else None
+        holder, age_s, successor = standing or ("another process", None, "")
+        locked = connection.execute(_LOCKED_BY_MASTER, (LOCK_ROLE, lock_key())).fetchone()
+        if locked is None:
+            is_promised = successor not in ("", self._host) and age_s is not None and age_s < LEASE_S
+            return Leading(f"{holder} hands over to {successor} and", age_s) if is_promised else None
+        if not locked[0] or age_s is None or age_s < LEASE_S:
+            return Leading(str(holder), age_s)
+        _log.warning("%s has not renewed its lease for %.1f seconds: its sessions are ended", holder, age_s)
+        connection.execute(_END_SESSIONS, (_OF_MASTERS, LEASE_S))
+        return None
+
+    def _give_up(self) -> None:
+        self.has_watched = False
+        self.close()
+
+    def close(self) -> None:
+        """Look no more; the next look begins anew."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,152 @@
+"""The lease of a master that others wait for: who may take it over, and how the one that leads no more finds out."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store_samples import noted
+from stores import PostgresqlStore
+
+from gsched.base.errors import NotFound, Unavailable
+from gsched.model.store_url import parse_store_url
+from gsched.store.backends import lease
+from gsched.store.backends.lease import Successor
+from gsched.store.eventlog import EventLog
+from gsched.store.safeguards.failure import StoreBroken, StoreInUse
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_postgresql]
+
+PATIENCE_S = 60
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "LEASE_S", 1.0)
+    monkeypatch.setattr(lease, "RENEW_S", 0.05)
+
+
+@pytest.fixture
+def store(postgresql_server: Any, tmp_path: Path) -> PostgresqlStore:
+    return PostgresqlStore(postgresql_server.new_url(), tmp_path, postgresql_server)
+
+
+class Leader:
+    """A master that leads; `lost` has what it heard of its lease."""
+
+    def __init__(self, store: PostgresqlStore, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.lost: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.log = EventLog(store.place, folder=folder, lost=self.lost.put)
+
+
+@pytest.fixture
+def leader(store: PostgresqlStore, tmp_path: Path) -> Iterator[Leader]:
+    made = Leader(store, tmp_path / "leader")
+    yield made
+    made.log.close()
+
+
+@pytest.fixture
+def successor(store: PostgresqlStore) -> Iterator[Successor]:
+    made = Successor(parse_store_url(store.place), "h2")
+    yield made
+    made.close()
+
+
+def until_free(successor: Successor) -> None:
+    while successor.look() is not None:
+        pass  # each look asks the database
+
+
+def test_an_empty_database_is_free(successor: Successor) -> None:
+    assert successor.look() is None and successor.has_watched
+
+
+def test_a_lease_that_is_renewed_is_left_alone(leader: Leader, successor: Successor) -> None:
+    seen = []
+    while len(seen) < 2 or seen[-1] >= seen[-2]:  # it has been renewed in between
+        found = successor.look()
+        assert found is not None and found.lease_age_s is not None and found.holder.startswith("process ")
+        seen.append(found.lease_age_s)
+    assert leader.lost.empty()
+
+
+def test_who_closes_the_store_makes_room(leader: Leader, successor: Successor) -> None:
+    assert successor.look() is not None
+    leader.log.close()
+    until_free(successor)
+
+
+def test_a_lease_that_is_old_is_taken(
+    leader: Leader, successor: Successor, store: PostgresqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that had it is fenced off: it commits nothing more, and hears that it leads no more."""
+    leader.log.append([noted(1)])
+    stopped = lease.LeaseKeeper._renew
+    monkeypatch.setattr(lease.LeaseKeeper, "_renew", lambda self: True)  # as if it were stopped
+    until_free(successor)
+    monkeypatch.setattr(lease.LeaseKeeper, "_renew", stopped)
+    later = Leader(store, tmp_path / "later")
+    assert later.log.epoch == leader.log.epoch + 1
+    assert later.log.last_seq == 1
+    assert "another master leads" in leader.lost.get(timeout=PATIENCE_S)
+    with pytest.raises(StoreBroken, match="was taken over by process"):
+        leader.log.append([noted(2)])
+    later.log.append([noted(3)])
+    later.log.close()
+
+
+def test_a_master_that_cannot_renew_its_lease_hears_of_it(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(self: lease.LeaseKeeper) -> bool:
+        raise Unavailable("no route")
+
+    monkeypatch.setattr(lease.LeaseKeeper, "_renew", away)
+    assert "could not be renewed for 1 seconds: no route" in leader.lost.get(timeout=PATIENCE_S)
+
+
+def test_without_successors_there_is_no_lease(store: PostgresqlStore, tmp_path: Path, successor: Successor) -> None:
+    """Nobody takes the store from such a master, however long it hangs."""
+    only = EventLog(store.place, folder=tmp_path)
+    found = successor.look()
+    assert found is not None and found.lease_age_s is None
+    only.close()
+
+
+def test_a_promise_is_kept_for_a_while(
+    leader: Leader, successor: Successor, store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "LEASE_S", 3600.0)
+    with pytest.raises(NotFound, match="no other master waits"):
+        leader.log.hand_over()
+    successor.look()
+    with pytest.raises(NotFound, match=r"no master waits on h3 \(there is one on h2\)"):
+        leader.log.hand_over("h3")
+    assert leader.log.hand_over() == "h2"
+    leader.log.close()
+    until_free(successor)
+    other = Successor(parse_store_url(store.place), "h1")
+    found = other.look()
+    assert found is not None and "hands over to h2" in found.holder
+    monkeypatch.setattr(lease, "LEASE_S", 0.0)  # whom it was promised to has not come
+    assert other.look() is None
+    other.close()
+
+
+def test_a_database_that_does_not_answer_is_told(successor: Successor, store: PostgresqlStore) -> None:
+    successor.look()
+    store.server.end_sessions(store.place, "gsched standby%")
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        successor.look()
+    assert not successor.has_watched
+    assert successor.look() is None  # it begins anew
+
+
+def test_a_second_one_is_kept_out_as_long_as_the_lock_is_held(
+    leader: Leader, store: PostgresqlStore, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreInUse):
+        Leader(store, tmp_path / "other")
