@@ -171,7 +171,8 @@ def test_what_clients_of_slurm_ask_agrees(slurm: Slurm, cluster: Cluster) -> Non
 
 
 def test_a_job_is_changed_held_and_run_again(slurm: Slurm, tmp_path: Path) -> None:
-    line = "scontrol show hostnames; [ -e again ] && exit 0; touch again; scontrol requeue $SLURM_JOB_ID; sleep 600"
+    told = "scontrol show hostnames; echo restarts $SLURM_RESTART_COUNT"
+    line = f"{told}; [ -e again ] && exit 0; touch again; scontrol requeue $SLURM_JOB_ID; sleep 600"
     number = slurm("sbatch", "--hold", "--parsable", "--wckey=x", "--wrap", line).stdout.strip()
     changed = slurm("scontrol", "update", f"JobId={number}", "TimeLimit=1:00:00", "JobName=other", "Comment=so it is")
     assert changed.returncode == 0, changed.stderr
@@ -186,7 +187,7 @@ def test_a_job_is_changed_held_and_run_again(slurm: Slurm, tmp_path: Path) -> No
     assert "Restarts=1" in slurm("scontrol", "show", "job", number).stdout
     # As Slurm has it, its output is what it prints alone, and begins anew.
     (name,) = slurm("sinfo", "-h", "-N", "-p", "normal", "-o", "%N").stdout.split()
-    assert (tmp_path / f"slurm-{number}.out").read_text() == f"{name}\n"
+    assert (tmp_path / f"slurm-{number}.out").read_text() == f"{name}\nrestarts 1\n"
 
 
 def test_nodes_and_partitions_are_closed_and_opened(slurm: Slurm) -> None:
