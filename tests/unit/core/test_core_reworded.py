@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from core_histories import Histories
+from core_long_history import live
 from core_world import World, spec
 from msgspec import structs
-from test_core_histories import long_history
 from test_core_overuse import accusing, world_with_job
 
 from gsched.base.coded_text import sentence
@@ -28,7 +29,8 @@ def reword(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def history(seed: int) -> tuple[list[bytes], dict[int, tuple[object, ...]]]:
     """What is stored of a long history with restarts, and why each job of its end waits."""
-    world = long_history(seed, 150)
+    world = Histories()
+    live(world, seed, 150)
     jobs = world.engine.state.jobs
     why = {number: world.engine.pending_reasons(number) for number, job in jobs.items() if job.state == "PEND"}
     return [encode_event(without_letters(event)) for event in world.events], why
