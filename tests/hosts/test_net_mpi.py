@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from netlab import Lab
 from netlab_cluster import SharedCluster, shared_cluster
-from netlab_jobs import read, run_job, script
+from netlab_jobs import output, read, run_job, script
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -113,6 +113,12 @@ def prepared(lab: Lab) -> SharedCluster:
     return cluster
 
 
+def staying(cluster: SharedCluster) -> Counter[str]:
+    """How many processes stay on each host."""
+    found = {host.name: host.run(["pgrep", "-xf", "sleep 1000.9"]).stdout for host in cluster.hosts}
+    return Counter({name: text.count("\n") for name, text in found.items() if text})
+
+
 def test_a_process_for_each_slot_with_the_gpus_of_its_host(lab: Lab, mpi: Mpi) -> None:
     cluster = prepared(lab)
     cluster.becomes(cluster.submit("-m", "h1", "-gpu", "num=1", "sleep", "1000"), "RUN")
@@ -147,15 +153,10 @@ def test_the_end_of_the_job_is_the_end_of_all_processes(lab: Lab, mpi: Mpi) -> N
     cluster = prepared(lab)
     path = script(cluster.master_host, f"{mpi.command} stay")
     job_id = cluster.submit("-n", "6", "-R", "span[ptile=2]", "-o", "out.%J", path)
-
-    def running() -> Counter[str]:
-        found = {host.name: host.run(["pgrep", "-xf", "sleep 1000.9"]).stdout for host in cluster.hosts}
-        return Counter({name: text.count("\n") for name, text in found.items() if text})
-
-    cluster.until(lambda: running() == {"h1": 2, "h2": 2, "h3": 2}, "not all processes run")
+    cluster.until(lambda: staying(cluster) == {"h1": 2, "h2": 2, "h3": 2}, "not all processes run")
     cluster.run("gkill", str(job_id))
     cluster.becomes(job_id, "EXIT")
-    cluster.until(lambda: not running(), "processes of a job that was killed still run")
+    cluster.until(lambda: not staying(cluster), "processes of a job that was killed still run")
 
 
 def test_one_process_on_a_host_that_gives_one_slot(lab: Lab, mpi: Mpi) -> None:
@@ -216,3 +217,27 @@ echo "bound $GSCHED_RANK $(hostname) $list"; exec /usr/bin/python3 hello.py {mpi
     assert sorted(f"{rank}={host}" for rank, (host, _) in bound.items()) == sorted(place for place, _ in wanted), told
     if len({slot for _, slot in wanted}) == 2:  # the machine has as many cores: each rank is on one of its own
         assert all(len({bound[rank][1] for rank in (first, first + 3)}) == 2 for first in range(3)), told
+
+
+@pytest.mark.skipif(not DEBIAN["openmpi4"].is_there, reason="there is no Open MPI 4")
+@pytest.mark.parametrize("profile", ["mpi", "ddl --topo 2x3x1"])
+def test_a_launch_by_open_mpi_ends_or_begins_again_when_one_process_is_killed(lab: Lab, profile: str) -> None:
+    mpi = DEBIAN["openmpi4"]
+    cluster = prepared(lab)
+    hello = f"/usr/bin/python3 hello.py {mpi.library}"
+    ranks = f'if [ "$GSCHED_RESTART_COUNT" = 0 ]; then exec {hello} stay; else exec {hello}; fi'
+    begin = f"mkdir -p bin; ln -sf {shutil.which(mpi.path)} bin/mpirun; export PATH=$PWD/bin:$PATH; exec glaunch"
+    for restarts, state in ((0, "EXIT"), (1, "DONE")):
+        text = f"{begin} --launch {profile} --max-restarts {restarts} sh -c '{ranks}' 2> errors"
+        path = script(cluster.master_host, text)
+        words = ("-n", "6", "-R", "span[ptile=2]", "-gpu", "num=2", "-o", "out.%J")
+        job_id = cluster.submit(*words, path)
+        cluster.until(lambda: staying(cluster) == {"h1": 2, "h2": 2, "h3": 2}, "not all processes run")
+        cluster.hosts[1].run(["sh", "-c", "kill -9 $(pgrep -xf 'sleep 1000.9' | head -n 1)"], check=True)
+        cluster.becomes(job_id, state)
+        lines = output(cluster.master_host, job_id).splitlines()
+        told = (lines, read(cluster.master_host, "errors"))
+        found = sorted(tuple(line.split()[:4]) for line in lines if line[:1].isdigit())
+        assert Counter(rank[:3] for rank in found) == {(str(rank), "6", "6"): 1 + restarts for rank in range(6)}, told
+        assert Counter(rank[3] for rank in found) == dict.fromkeys(("h1", "h2", "h3"), 2 * (1 + restarts)), told
+        cluster.until(lambda: not staying(cluster), "processes of a launch whose rank was killed still run")
