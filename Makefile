@@ -158,8 +158,8 @@ test-hosts: $(DEV_STAMP)
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF, Slurm and PBS and drive them (about 15 minutes, some GiB)
-	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_*_clients.py
+test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF, Slurm and PBS and drive them (about 25 minutes, some GiB)
+	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_*_clients.py tests/hosts/test_*_clients.py
 
 # One after the other: most of them want all GPUs of the machine.
 gpu-checks: $(DEV_STAMP)  ## check gsched on this machine's GPUs, whose settings stay as they are (four minutes; CHECKS=WORD, TORCH_PYTHON=PATH)

@@ -1,6 +1,7 @@
 """Launch profiles on three separate hosts: ranks agree and add up; when one is killed all end, and nothing is left.
 
-The frameworks' own launchers are stand-ins here (tests/support/stand_in_launchers.py).
+The frameworks' own launchers are stand-ins here (tests/support/stand_in_launchers.py); test_net_launch_clients has
+the frameworks themselves.
 """
 
 from __future__ import annotations
@@ -11,27 +12,23 @@ from pathlib import Path
 
 import pytest
 from netlab import Lab
-from netlab_cluster import SharedCluster, shared_cluster
+from netlab_cluster import SharedCluster
 from netlab_jobs import output, read, run_job
+from netlab_launch import GPUS, HOSTS, RANK_LINE, check_ranks, launch_cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 PROGRAM = f"/usr/bin/python3 '{SUPPORT}/stand_in_all_reduce.py'"
 STAND_INS = ("torchrun", "accelerate", "deepspeed", "python", "horovodrun", "mpirun")
-HOSTS = ("h1", "h2", "h3")
-LINE = re.compile(r"rank (\d) of 6 local (\d) on (h\d) first ([01]) gpus (\S*) sum 21")
 
 
 def prepared(lab: Lab) -> SharedCluster:
-    """Three hosts without a fence, so that a job sees the numbers that its GPUs have; one is taken on h1."""
-    cluster = shared_cluster(
-        lab, [lab.host(name) for name in HOSTS], sim_gpus="3", slots=5, settings={"GSCHED_GPU_FENCE": "N"}
-    )
+    """Three hosts, and what stands for the frameworks' launchers in the home of alice."""
+    cluster = launch_cluster(lab)
     folder = "/home/alice/bin"
     links = "; ".join(f"ln -s '{SUPPORT}/stand_in_launchers.py' {folder}/{name}" for name in STAND_INS)
     cluster.master_host.run(["sh", "-c", f"mkdir {folder}; {links}"], user="alice", check=True)
-    cluster.becomes(cluster.submit("-m", "h1", "-gpu", "num=1", "sleep", "1000"), "RUN")
     return cluster
 
 
@@ -61,12 +58,8 @@ def test_ranks_agree_and_nothing_stays_when_one_is_killed(lab: Lab, profile: str
     path = 'export PATH="$HOME/bin:$PATH"'
     lines, state = run_job(cluster, f"{path}; glaunch --launch {profile} {PROGRAM} 2> errors", "-gpu", "num=2", slots=2)
     told = (lines, state, read(cluster.master_host, "errors"))
-    ranks = sorted(found.groups() for found in map(LINE.fullmatch, lines) if found)
-    assert state == "DONE" and [int(rank[0]) for rank in ranks] == [*range(6)], told
-    assert [rank[1] for rank in ranks] == ["0", "1"] * 3, told
-    assert [rank[3] for rank in ranks] == ["1", *"00000"], told
-    assert [rank[2] for rank in ranks[::2]] == [rank[2] for rank in ranks[1::2]], told
-    assert {rank[2]: rank[4] for rank in ranks} == {"h1": "1,2", "h2": "0,1", "h3": "0,1"}, told
+    check_ranks(lines, told)
+    assert state == "DONE", told
     assert not left(cluster)
 
     words = ("-n", "6", "-R", "span[ptile=2]", "-gpu", "num=2", "-o", "out.%J", "--launch", profile)
@@ -81,7 +74,7 @@ def test_all_ranks_are_started_again_when_one_fails(lab: Lab) -> None:
     cluster = prepared(lab)
     text = f"glaunch --lightning --max-restarts 2 {PROGRAM} fail-once $HOME/failed 2> errors"
     lines, state = run_job(cluster, text, "-gpu", "num=2", slots=2)
-    assert state == "DONE" and len([*filter(LINE.fullmatch, lines)]) == 12, lines
+    assert state == "DONE" and len([*filter(RANK_LINE.fullmatch, lines)]) == 12, lines
     said = read(cluster.master_host, "errors")
     wanted = r"glaunch: rank 5 on h\d exited with code 9\nglaunch: all processes are started again \(1 of 2\)\n"
     assert re.fullmatch(wanted, said), said
@@ -107,7 +100,7 @@ echo "$GSCHED_RANK $OMPI_COMM_WORLD_SIZE $(hostname) $CUDA_VISIBLE_DEVICES $PYTH
     assert [rank[:2] for rank in ranks] == [[str(rank), "6"] for rank in range(6)], told
     hosts = [rank[2] for rank in ranks]
     assert hosts[:3] == hosts[3:] and sorted(hosts[:3]) == [*HOSTS], told
-    assert {rank[2]: rank[3] for rank in ranks} == {"h1": "1,2", "h2": "0,1", "h3": "0,1"}, told
+    assert {rank[2]: rank[3] for rank in ranks} == GPUS, told
     assert {rank[4] for rank in ranks} == {"/home/alice/lib"}, told
     wanted = [f"rank {rank}={hosts[rank % 3]}" for rank in (0, 3, 1, 4, 2, 5)]
     assert [line.partition(" slot=")[0] for line in read(host, "ranks").splitlines()] == wanted, told

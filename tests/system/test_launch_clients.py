@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ BIN = ROOT / ".venv-launchers" / "bin"
 TRAIN = ROOT / "tests" / "clients" / "train_launchers.py"
 PROGRAMS = {"torch": "torchrun", "accelerate": "accelerate", "deepspeed": "deepspeed", "lightning": "python"}
 PROGRAMS |= {"ray": "ray", "horovod": "horovodrun"}
+LINE = re.compile(r"rank (\d) of (\d) local (\d) on \S+ first ([01]) gpus \S* sum 21")
 WORDS = ("-n", "6", "-R", "span[ptile=2]", "-gpu", "num=2")
 
 
@@ -42,11 +44,12 @@ def test_its_ranks_add_up(cluster: Cluster, profile: str) -> None:
     few = ("-n", "4") if profile == "ray" else ()  # three of its nodes on one machine wait for one another too long
     (job,) = cluster.wait(launched(cluster, profile, "python", str(TRAIN), profile, few=few), timeout_s=600)
     told = (job.result, (cluster.folder / "errors").read_text())
-    lines = sorted(line for line in printed(cluster.folder / "out").splitlines() if line.startswith("rank "))
+    found = [*map(LINE.fullmatch, printed(cluster.folder / "out").splitlines())]
+    ranks = sorted(tuple(int(number) for number in line.groups()) for line in found if line)
     (cluster.folder / "out").unlink()
     (cluster.folder / "errors").unlink()
-    wanted = [f"rank {rank} of 6 first {int(rank == 0)} sum 21" for rank in range(6)]
-    assert lines == (["rank 0 of 2 first 0 sum 21"] if profile == "ray" else wanted), told
+    wanted = [(rank, 6, rank % 2, int(rank == 0)) for rank in range(6)]
+    assert ranks == ([(0, 2, 0, 0)] if profile == "ray" else wanted), told
     assert job.state == "DONE", told
 
 
