@@ -20,7 +20,7 @@ CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightni
 MPIS := openmpi mpich impi
 
 # As tests/*/test_NAME.py: those that repeat what they do.
-FAULT_PARTS := faults_gpus faults_master faults_checkpoints faults_agent faults_parts net_chaos
+FAULT_PARTS := faults_gpus faults_master faults_masters faults_checkpoints faults_agent faults_parts net_chaos
 FAULT_ROUNDS := 100
 
 NIGHTLY_PARTS := histories units properties hosts
@@ -177,7 +177,7 @@ check: $(DEV_STAMP)  ## style, unused code, types, layers, and what tests say of
 faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (FAULT_ROUNDS=100; up to an hour)
 	@tests/install-tools $(HOST_TOOLS)
 	@echo "Killing at random, in $(words $(FAULT_PARTS) others) parts side by side; each reports when it has ended"
-	@$(MAKE) --no-print-directory --keep-going --jobs 7 --output-sync=target $(FAULT_PARTS:%=faults-%) faults-others
+	@$(MAKE) --no-print-directory --keep-going --jobs 8 --output-sync=target $(FAULT_PARTS:%=faults-%) faults-others
 	@echo "make faults: all passed"
 
 faults-others: $(DEV_STAMP)

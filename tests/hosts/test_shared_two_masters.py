@@ -3,51 +3,21 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import threading
 from collections.abc import Iterator
 
 import pytest
-from netlab import Host, Lab
-from netlab_cluster import PATIENCE_S, SERVICE_USER, SharedCluster, shared_cluster
+from netlab import Lab
+from netlab_cluster import PATIENCE_S, SERVICE_USER
 
 pytest.importorskip("psycopg", reason="needs psycopg (pip install 'gsched[postgresql]')")
 
-from netlab_database import LabDatabase
+from netlab_masters import Submissions, TwoMasters
 
 from tests.support.postgresql_server import NoServer
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
 BROKEN_EXIT = 70
-
-
-class TwoMasters:
-    """Masters on h1 and h2, jobs on h3, the database on h4."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.a, self.b, self.c = (lab.host(name) for name in ("h1", "h2", "h3"))
-        self.database = LabDatabase(lab.host("h4"))
-        settings = {"LSF_MASTER_LIST": '"h1 h2"', "GSCHED_STORE": f'"{self.database.url}"'}
-        self.cluster = shared_cluster(lab, [self.a, self.b, self.c], settings=settings, start=False)
-        self.database.make(self.cluster)
-        self.cluster.start()
-        self.cluster.start_daemon(self.b, "master")
-        self.waits(self.b)
-
-    def waits(self, host: Host) -> None:
-        """Wait until the master of this host waits for another."""
-        text = "waits to lead cluster lab"
-        self.cluster.until(lambda: text in self.cluster.log(host, "master"), f"the master of {host} does not wait")
-
-    def leader(self) -> str:
-        """Who leads, as a user of h3 is told."""
-        said = self.cluster.run("gid", user="alice", host=self.c).stdout
-        return said.partition("My master name is ")[2].split()[0]
-
-    def events(self, job: int) -> list[str]:
-        """What the history says of a job."""
-        return self.cluster.run("ghist", "-l", str(job), user="alice", host=self.c).stdout.splitlines()
 
 
 @pytest.fixture
@@ -57,46 +27,6 @@ def masters(lab: Lab) -> Iterator[TwoMasters]:
     except NoServer as problem:
         pytest.skip(str(problem))
     yield made
-
-
-class Submissions:
-    """A user of h3 who submits one job after another, until the end of the block."""
-
-    def __init__(self, cluster: SharedCluster, host: Host) -> None:
-        self.numbers: list[int] = []
-        self.problem = ""
-        self.news = threading.Condition()
-        self._cluster, self._host = cluster, host
-        self._is_over = False
-        self._thread = threading.Thread(target=self._submit)
-
-    def __enter__(self) -> Submissions:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over = True
-        self._thread.join()
-
-    def more(self, count: int) -> None:
-        """Wait until so many more have been acknowledged."""
-        with self.news:
-            wanted = len(self.numbers) + count
-            assert self.news.wait_for(lambda: self.problem or len(self.numbers) >= wanted, PATIENCE_S)
-        assert not self.problem, self.problem
-
-    def _submit(self) -> None:
-        while not self._is_over and not self.problem:
-            try:
-                number = self._cluster.submit("-m", "h3", "true", user="alice", host=self._host)
-            except (AssertionError, subprocess.SubprocessError) as error:
-                with self.news:
-                    self.problem = str(error)
-                    self.news.notify_all()
-                return
-            with self.news:
-                self.numbers.append(number)
-                self.news.notify_all()
 
 
 def test_another_master_leads_when_one_is_killed(masters: TwoMasters) -> None:
