@@ -33,7 +33,8 @@ class StoreMemory:
     def is_of_former_master(self, told: agent_pb2.StoreMark) -> bool:
         """Whether the master that says so was replaced: another has led this store since, and was heard."""
         known = self._known
-        return told.cluster_id == known.cluster_id and 0 < told.epoch < known.epoch
+        is_same = (told.cluster_id, told.generation) == (known.cluster_id, known.generation)
+        return is_same and 0 < told.epoch < known.epoch
 
     def take(self, told: agent_pb2.StoreMark) -> None:
         """The master has said how far its store has come. Synced when its bounds move, not with each order."""

@@ -101,6 +101,7 @@ class Master:
     def __init__(self, taken: Taken, manager: ServiceManager) -> None:
         clock = SystemClock()
         loaded, store = taken.loaded, taken.store
+        self._begun = taken.begun
         self._loaded = loaded
         self._notes = KnownNotes(loaded.problems)
         self._config = config = loaded.required()
@@ -175,6 +176,7 @@ class Master:
             metrics.start()
         self._manager.ready(self._status_line())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
+        self._begun.set()
         renew = partial(self._renew, services)
         following = [asyncio.create_task(each(self._config_now, renew)) for each in (follow_time, follow_groups)]
         await self._until_signal()

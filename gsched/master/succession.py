@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from gsched.base.errors import BadRequest, Conflict, Unavailable
 from gsched.base.machine.service import ServiceManager
 from gsched.config.configuration import Loaded, load
-from gsched.master.store_lineage import how_to_go_on
+from gsched.master.store_lineage import FIRST_HELLOS_S, how_to_go_on
 from gsched.model.config import ClusterConfig
 from gsched.model.store_url import parse_store_url
 from gsched.store.backends.lease import LEASE_S, LOOK_S, Leading, Successor
@@ -25,11 +26,16 @@ from gsched.store.eventlog import EventLog
 from gsched.store.mark import known_on_this_machine
 from gsched.store.safeguards.continuity import StoreLost
 from gsched.store.safeguards.failure import StoreDamaged, StoreInUse
+from gsched.wire.identity.identity_assertion import check_certificate
 
 log = logging.getLogger(__name__)
 
 BROKEN_EXIT = 70
 """Exit code when the process must be restarted to replay (EX_SOFTWARE)."""
+
+
+FEEDS_S = 900.0
+"""How long a takeover may take before the service manager's watchdog bites: as TimeoutStartSec of the unit."""
 
 
 class Taken(NamedTuple):
@@ -39,28 +45,55 @@ class Taken(NamedTuple):
     store: EventLog
     has_watched: bool
     """This process has seen without a gap how the store was led before: it is no older state of it."""
+    begun: threading.Event
+    """To be set when the master feeds the service manager by itself."""
 
 
 def take_store(loaded: Loaded, host: str, manager: ServiceManager) -> Taken | None:
     """The store, as soon as this process may lead; None: it was told to end meanwhile. Raises GschedError."""
     config = loaded.required()
+    begun = threading.Event()
     if not config.masters:
-        return Taken(loaded, open_store(config), False)
+        return Taken(loaded, open_store(config), False, begun)
     waiting = _Waiting(config, host, manager)
     while True:
         if not waiting.until_free():
             return None
-        if waiting.has_waited:  # the files may say something else by now
-            loaded = load(config.locations.conf_dir, host, run_egroup=True)
-            config = loaded.required()
+        _feed_meanwhile(manager, begun)
+        if waiting.has_waited:
+            loaded = _read_again(config, host)
         try:
-            return Taken(loaded, open_store(config, lost=leave_at_once), waiting.has_watched)
-        except StoreInUse as taken:  # somebody else was quicker
-            waiting.note(taken.text)
-        except Unavailable as away:
-            if not waiting.has_waited:
+            store = open_store(loaded.required(), lost=leave_at_once)
+        except (StoreInUse, Unavailable) as error:  # somebody else was quicker; the database has gone
+            if not waiting.has_waited and not isinstance(error, StoreInUse):
                 raise
-            waiting.note(away.text)
+            waiting.note(error.text)
+            continue
+        has_watched = waiting.has_watched
+        waiting.close()
+        return Taken(loaded, store, has_watched, begun)
+
+
+def _read_again(config: ClusterConfig, host: str) -> Loaded:
+    """The files, which may say something else by now. Raises Conflict where they do about what was waited for."""
+    loaded = load(config.locations.conf_dir, host, run_egroup=True)
+    now = loaded.required()
+    if (now.masters, now.locations.store_place) != (config.masters, config.locations.store_place):
+        raise Conflict("LSF_MASTER_LIST or GSCHED_STORE has changed while this master waited to lead: start it anew")
+    check_certificate(now, now.master_host)
+    return loaded
+
+
+def _feed_meanwhile(manager: ServiceManager, begun: threading.Event) -> None:
+    """Keep the watchdog quiet while files and store are read: it was armed when the wait began."""
+    until = time.monotonic() + FEEDS_S
+
+    def feed() -> None:
+        while time.monotonic() < until and not begun.wait(manager.feed_s):
+            manager.feed()
+
+    if manager.feed_s:
+        threading.Thread(target=feed, name="feeding", daemon=True).start()
 
 
 def open_store(config: ClusterConfig, *, renew: bool = False, lost: Callable[[str], None] | None = None) -> EventLog:
@@ -101,8 +134,12 @@ class _Waiting:
 
     @property
     def has_watched(self) -> bool:
-        """Whether it has waited, and the database has answered all the time."""
-        return self.has_waited and self._successor.has_watched
+        """Whether it has waited for longer than a master that starts asks agents, and nothing has interrupted that."""
+        return self.has_waited and self._successor.has_watched(FIRST_HELLOS_S)
+
+    def close(self) -> None:
+        """It leads, and looks no more."""
+        self._successor.close()
 
     def until_free(self) -> bool:
         """Return when nobody leads, or whoever leads is lost; False: this process was told to end.
@@ -116,7 +153,6 @@ class _Waiting:
                 if leading is None and not problem:
                     if self.has_waited:
                         log.warning("nobody leads cluster %s: this master takes over", self._cluster)
-                    self._successor.close()
                     return True
                 self._tell(problem or _told_of(leading))
                 self._told_to_end.wait(LOOK_S)
@@ -126,7 +162,8 @@ class _Waiting:
                 signal.signal(number, handler)
 
     def note(self, why: str) -> None:
-        """The store could not be taken."""
+        """The store could not be taken: whatever was seen of it before counts no more."""
+        self._successor.close()
         self._tell(why)
         self._told_to_end.wait(LOOK_S)
 

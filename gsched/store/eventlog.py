@@ -104,7 +104,7 @@ class EventLog:
 
     @property
     def epoch(self) -> int:
-        """One more with each master that has taken the store; 0: it is in a file, which has one master."""
+        """Higher with each master that has taken the store; 0: it is in a file, which has one master."""
         return self._backend.epoch
 
     @property
@@ -136,11 +136,11 @@ class EventLog:
         """This store should not be there: the next start refuses it, for `known` is missing. Raises OSError."""
         self._backend.disown(known)
 
-    def hand_over(self, to: str = "") -> str:
-        """Promise the store to another master, which takes it when this process closes it: the one that waits on the
-        host `to`, or any. Returns its host. Raises NotFound when none waits, Unavailable, BadRequest.
+    def hand_over(self, among: Sequence[str]) -> str:
+        """Promise the store to another master, which takes it when this process closes it: the first that waits of
+        those on these hosts. Returns its host. Raises NotFound when none waits, Unavailable, BadRequest.
         """
-        return self._backend.hand_over(to)
+        return self._backend.hand_over(among)
 
     def append(
         self,

@@ -273,7 +273,7 @@ def _name_new(new: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def _server(url: StoreUrl) -> Iterator[Engine]:
-    lock, engine = LeadershipLock(url), postgresql.writer_engine(url)
+    lock, engine = LeadershipLock(url, "copy"), postgresql.writer_engine(url)
     lock.take()
     try:
         yield engine

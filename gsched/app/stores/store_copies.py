@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -21,12 +22,15 @@ from gsched.store.mark import MARK_NAME, MarkFile, StoreMark, known_on_this_mach
 from gsched.store.safeguards import sealed_files
 from gsched.store.safeguards.copies import copy_store, restore_copy
 from gsched.store.safeguards.failure import StoreInUse
+from gsched.store.safeguards.filesystem import sync_folder
 from gsched.store.transfer import back_up, put_back
 
 
-def backup_store(config: ClusterConfig, target: str, passphrase: str, say: Callable[[str], None]) -> None:
+def backup_store(
+    config: ClusterConfig, target: str, passphrase: str, say: Callable[[str], None], *, told: str = ""
+) -> None:
     """Copy the store into a new file, whether the master runs or not, and say what is in it; with the configuration
-    and the keys where there is a passphrase. Raises GschedError.
+    and the keys where there is a passphrase. `told`: the name that the file gets. Raises GschedError.
     """
     file, locations = Path(os.path.abspath(target)), config.locations
     lines: list[str] = []
@@ -40,7 +44,7 @@ def backup_store(config: ClusterConfig, target: str, passphrase: str, say: Calla
         mark = back_up(locations.store, file, sealed)
     else:
         mark = copy_store(Path(locations.state_dir) / STORE_FILE, file, sealed)
-    say(f"{target}: a copy of the store with its {mark.seq} events until now")
+    say(f"{told or target}: a copy of the store with its {mark.seq} events until now")
     for line in lines:
         say(line)
 
@@ -49,10 +53,22 @@ def backup_into(config: ClusterConfig, folder: str, keep: int, passphrase: str, 
     """The same, into a new file of this folder that is named by cluster and time; then the oldest ones of the same
     cluster go, but for the `keep` newest. A copy that fails takes none away. Raises GschedError.
     """
-    made = f"{config.cluster}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.backup"
-    backup_store(config, os.path.join(folder, made), passphrase, say)
-    pattern = re.compile(rf"{re.escape(config.cluster)}-\d{{8}}T\d{{6}}Z\.backup")
+    of_whom = f"{config.cluster}-{config.master_host}" if config.masters else config.cluster
+    made = f"{of_whom}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.backup"
+    # Half a copy, of a machine that went down meanwhile, must not count as one of the newest.
+    half = os.path.join(folder, f".{of_whom}.half")
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(half)
+        os.close(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.unlink(half)
+    except OSError as error:
+        raise BadRequest(f"{os.path.join(folder, made)}: {error.strerror}") from None
+    backup_store(config, half, passphrase, say, told=os.path.join(folder, made))
+    pattern = re.compile(rf"{re.escape(of_whom)}-\d{{8}}T\d{{6}}Z\.backup")
+    try:
+        os.rename(half, os.path.join(folder, made))
+        sync_folder(Path(folder))
         older = sorted(name for name in os.listdir(folder) if pattern.fullmatch(name) and name != made)
         for name in older[: max(0, len(older) - keep + 1)]:
             os.unlink(os.path.join(folder, name))

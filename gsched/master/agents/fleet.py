@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gsched import __version__
@@ -29,8 +29,8 @@ _DONE = {STOP: "stopped", RESTART: "restarted"}
 
 
 class FleetServicer(fleet_pb2_grpc.FleetServicer):
-    """`leave(restart)` has the master end, and start again where `restart`; `hand_over(host)` promises the store to the
-    master that waits there.
+    """`leave(restart)` has the master end, and start again where `restart`; `hand_over(hosts)` promises the store to a
+    master that waits on one of them.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):
         sessions: AgentSessions,
         leave: Callable[[bool], None],
         audit_path: str,
-        hand_over: Callable[[str], str],
+        hand_over: Callable[[Sequence[str]], str],
     ) -> None:
         self._hand_over = hand_over
         self._sessions = sessions
@@ -84,9 +84,12 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):
         config = self._sessions.config
         if not config.masters:
             raise BadRequest(f"{config.master_host} is the only master: LSF_MASTER_LIST names no other")
+        if request.to == config.master_host:
+            raise BadRequest(f"the master on {request.to} leads already")
         if request.to and request.to not in config.masters:
             raise BadRequest(f"{request.to} is no master: LSF_MASTER_LIST names {', '.join(config.masters)}")
-        to = await asyncio.to_thread(self._hand_over, request.to)
+        among = [request.to] if request.to else [host for host in config.masters if host != config.master_host]
+        to = await asyncio.to_thread(self._hand_over, among)
         context.add_done_callback(lambda _: self._leave(True))
         return fleet_pb2.HandOverReply(to=to)
 

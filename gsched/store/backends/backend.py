@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sqlalchemy import Connection, Engine
@@ -31,7 +31,7 @@ class Backend(Protocol):
     generation: int
     """One more with each renewal."""
     epoch: int
-    """One more with each master that has taken it; 0: there can be one alone."""
+    """Higher with each master that has taken it; 0: there can be one alone."""
     created_at: float
     """UTC seconds."""
     numbers_from: int
@@ -61,8 +61,8 @@ class Backend(Protocol):
     def disown(self, known: StoreMark) -> None:
         """This store should not be there: the next start refuses it, for `known` is missing. Raises OSError."""
 
-    def hand_over(self, to: str) -> str:
-        """Promise the store to the master that waits on the host `to`, or to any; returns its host.
+    def hand_over(self, among: Sequence[str]) -> str:
+        """Promise the store to the first master that waits of those on these hosts; returns its host.
 
         Raises NotFound when none waits, Unavailable, BadRequest.
         """

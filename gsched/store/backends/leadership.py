@@ -48,11 +48,12 @@ Table(
     Column("renewed_at", TIMESTAMP(timezone=True), nullable=False),
     Column("successor", Text, nullable=False),
 )
-# A store that was copied or restored begins with a later epoch than the one it comes from: agents know that one.
+# By the clock, so that a database that was copied or put back begins with a later epoch than agents know of.
 _LEAD = text(
     "INSERT INTO leader (id, epoch, batch, holder) "
     "VALUES (1, extract(epoch FROM clock_timestamp())::bigint, 0, :holder) "
-    "ON CONFLICT (id) DO UPDATE SET epoch = leader.epoch + 1, holder = excluded.holder RETURNING epoch, batch"
+    "ON CONFLICT (id) DO UPDATE SET epoch = greatest(leader.epoch + 1, excluded.epoch), holder = excluded.holder "
+    "RETURNING epoch, batch"
 )
 _CLAIM = "UPDATE leader SET batch = %s WHERE id = 1 AND epoch = %s AND batch = %s"
 _STANDING = text("SELECT epoch, batch, holder FROM leader WHERE id = 1")
@@ -63,7 +64,7 @@ class Standing(NamedTuple):
     """The row: who leads, and how far the store is."""
 
     epoch: int
-    """One more with each master that takes the store."""
+    """Higher with each master that takes the store."""
     batch: int
     """Of the last transaction that was committed, counted from the store's beginning."""
     holder: str = ""
@@ -108,8 +109,10 @@ def lock_key() -> int:
 class LeadershipLock:
     """The advisory lock. It is lost with its connection, and never broken by anybody."""
 
-    def __init__(self, url: StoreUrl) -> None:
+    def __init__(self, url: StoreUrl, holder: str = "master") -> None:
+        """`holder`: what the server's own views call whoever has it."""
         self._url = url
+        self._role = f"{holder}'s lock"
         self._connection: DriverConnection[Any] | None = None
 
     def take(self) -> None:
@@ -117,7 +120,7 @@ class LeadershipLock:
         self.release()
         failure = driver().Error
         try:
-            connection = connect(self._url, "master's lock", answer_s=ANSWER_S)
+            connection = connect(self._url, self._role, answer_s=ANSWER_S)
             try:
                 self._lock(connection)
             except BaseException:

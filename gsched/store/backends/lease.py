@@ -10,10 +10,12 @@ Nothing here decides who leads: that is the lock's, and the epoch's.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, text
@@ -39,6 +41,7 @@ _GRANT = text(
     "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, renewed_at = excluded.renewed_at, successor = ''"
 )
 _REVOKE = text("DELETE FROM lease")
+_END = "DELETE FROM lease WHERE epoch = %s AND successor = ''"
 _RENEW = "UPDATE lease SET renewed_at = clock_timestamp() WHERE id = 1 AND epoch = %s"
 _HAND_OVER = "UPDATE lease SET renewed_at = clock_timestamp(), successor = %s WHERE id = 1 AND epoch = %s"
 _HAS_TABLES = "SELECT to_regclass('leader') IS NOT NULL AND to_regclass('lease') IS NOT NULL"
@@ -53,10 +56,11 @@ _LOCKED_BY_MASTER = (
     "AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
     "AND held.classid::bigint = %s AND held.objid::bigint = hashtext(current_schema())::bigint & 4294967295"
 )
-# Another one that waits may have taken over since the look: nothing is ended then.
+# Another one that waits may have taken over since the look, or be about to: nothing of that is ended.
 _END_SESSIONS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-    "AND usename = current_user AND application_name = ANY (%s) AND EXISTS (SELECT 1 FROM lease "
+    "AND usename = current_user AND application_name = ANY (%s) "
+    "AND backend_start < clock_timestamp() - make_interval(secs => %s) AND EXISTS (SELECT 1 FROM lease "
     "JOIN leader USING (id, epoch) WHERE clock_timestamp() - lease.renewed_at >= make_interval(secs => %s))"
 )
 _STANDBYS = (
@@ -64,6 +68,8 @@ _STANDBYS = (
     "AND usename = current_user AND application_name LIKE %s ORDER BY 1"
 )
 _STANDBY = "gsched standby on "
+_LONGEST_NAME = 63 - len(_STANDBY)
+"""PostgreSQL keeps 63 bytes of what a session calls itself."""
 _OF_MASTERS = ["gsched master", LOCK_ROLE, "gsched master's lease"]
 
 _log = logging.getLogger("gsched.store")
@@ -78,42 +84,55 @@ def grant(connection: Connection, standing: Standing, *, is_renewed: bool) -> No
 
 
 class LeaseKeeper:
-    """Renews the lease of one epoch, in a thread of its own, until `close`. `lost` hears once why it is lost."""
+    """Renews the lease of one epoch, in a thread of its own, until `close`; another one looks at the time, for a
+    connection may take long. `lost` hears once why it is lost.
+    """
 
     def __init__(self, url: StoreUrl, epoch: int, lost: Callable[[str], None]) -> None:
         self._url = url
         self._epoch = epoch
         self._lost = lost
         self._ended = threading.Event()
+        self._told = threading.Lock()
+        self._renewed_at = time.monotonic()
+        self._problem = ""
         self._connection: DriverConnection[Any] | None = None
-        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+        self._keeping = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._keeping.start()
+        threading.Thread(target=self._watch, name="lease's end", daemon=True).start()
 
     def close(self) -> None:
-        """Renew it no more."""
+        """Renew it no more; others need not wait for its end, unless it is promised to one of them."""
         self._ended.set()
+        self._keeping.join(_ANSWER_S)
 
     def _keep(self) -> None:
-        renewed_at, problem = time.monotonic(), ""
         while not self._ended.wait(RENEW_S):
             began = time.monotonic()
             try:
                 is_ours = self._renew()
             except (GschedError, driver().Error) as error:
-                problem = error_text(error) if isinstance(error, driver().Error) else str(error)
+                self._problem = error_text(error) if isinstance(error, driver().Error) else str(error)
                 self._drop()
             else:
-                renewed_at = began
+                self._renewed_at, self._problem = began, ""
                 if not is_ours:
                     self._tell("another master leads")
                     return
-            if time.monotonic() - renewed_at >= LEASE_S:
-                self._tell(f"it could not be renewed for {LEASE_S:g} seconds: {problem or 'this process was stopped'}")
-                return
+        with contextlib.suppress(driver().Error):
+            if self._connection is not None:
+                self._connection.execute(_END, (self._epoch,))
         self._drop()
 
+    def _watch(self) -> None:
+        while not self._ended.wait(min(RENEW_S, LEASE_S / 4)):
+            if time.monotonic() - self._renewed_at >= LEASE_S:
+                why = self._problem or "the database does not answer, or this process was stopped"
+                self._tell(f"it could not be renewed for {LEASE_S:g} seconds: {why}")
+                return
+
     def _tell(self, why: str) -> None:
-        self._drop()
-        if not self._ended.is_set():
+        if not self._ended.is_set() and self._told.acquire(blocking=False):
             self._lost(f"the lease on the store {self._url.name} is lost: {why}")
 
     def _renew(self) -> bool:
@@ -127,24 +146,30 @@ class LeaseKeeper:
             self._connection = None
 
 
-def hand_over(url: StoreUrl, epoch: int, to: str = "") -> str:
-    """Let another master take the store as soon as this one has given it back: the one on the host `to`, or any.
-    Returns its host. For LEASE_S nobody else takes it.
+def hand_over(url: StoreUrl, epoch: int, among: Sequence[str]) -> str:
+    """Let another master take the store as soon as this one has given it back: the first that waits of those on these
+    hosts. Returns its host. For LEASE_S nobody else takes it.
 
-    Raises NotFound when no such master waits, Unavailable, BadRequest.
+    Raises NotFound when none of them waits, Unavailable, BadRequest.
     """
     try:
         with connect(url, "master's lease", answer_s=_ANSWER_S) as connection:
             found = connection.execute(_STANDBYS, (f"{_STANDBY}%",)).fetchall()
-            waiting = [str(row[0]).removeprefix(_STANDBY) for row in found]
-            if (to and to not in waiting) or not waiting:
-                others = f" (there is one on {', '.join(waiting)})" if waiting else ""
-                raise NotFound(f"no master waits on {to}{others}" if to else "no other master waits")
-            chosen = to or waiting[0]
+            waiting = {str(row[0]).removeprefix(_STANDBY) for row in found}
+            chosen = next((host for host in among if _short(host) in waiting), "")
+            if not chosen:
+                raise NotFound(f"no master waits on {' or '.join(among)}")
             connection.execute(_HAND_OVER, (chosen, epoch))
     except driver().Error as error:
         raise Unavailable(f"the store {url.name} cannot be reached: {error_text(error)}") from error
     return chosen
+
+
+def _short(host: str) -> str:
+    """The host in what a session calls itself."""
+    if len(host) <= _LONGEST_NAME:
+        return host
+    return f"{host[: _LONGEST_NAME - 9]}~{zlib.crc32(host.encode()):08x}"
 
 
 class Leading(NamedTuple):
@@ -161,10 +186,9 @@ class Successor:
     def __init__(self, url: StoreUrl, host: str) -> None:
         self._url = url
         self._host = host
-        self._role = f"{_STANDBY.removeprefix('gsched ')}{host}"
+        self._role = f"{_STANDBY.removeprefix('gsched ')}{_short(host)}"
         self._connection: DriverConnection[Any] | None = None
-        self.has_watched = True
-        """The database has answered at every look: it is the one that it was, and has lost nothing."""
+        self._watched_since = time.monotonic()
 
     def look(self) -> Leading | None:
         """Who leads; None: nobody, or one whose lease was old and whose sessions have been ended.
@@ -175,12 +199,13 @@ class Successor:
         try:
             if self._connection is None:
                 self._connection = connect(self._url, self._role, answer_s=_ANSWER_S)
+                self._watched_since = time.monotonic()
             return self._found(self._connection)
         except failure as error:
-            self._give_up()
+            self.close()
             raise Unavailable(f"the store {self._url.name} cannot be reached: {error_text(error)}") from error
         except BaseException:
-            self._give_up()
+            self.close()
             raise
 
     def _found(self, connection: DriverConnection[Any]) -> Leading | None:
@@ -194,12 +219,20 @@ class Successor:
         if not locked[0] or age_s is None or age_s < LEASE_S:
             return Leading(str(holder), age_s)
         _log.warning("%s has not renewed its lease for %.1f seconds: its sessions are ended", holder, age_s)
-        connection.execute(_END_SESSIONS, (_OF_MASTERS, LEASE_S))
+        connection.execute(_END_SESSIONS, (_OF_MASTERS, LEASE_S, LEASE_S))
         return None
 
-    def _give_up(self) -> None:
-        self.has_watched = False
-        self.close()
+    def has_watched(self, for_s: float) -> bool:
+        """Whether one session of the database has answered at every look for so long, and does now: it is the one that
+        it was, and has lost nothing.
+        """
+        if self._connection is None or time.monotonic() - self._watched_since < for_s:
+            return False
+        try:
+            self._connection.execute("SELECT 1")
+        except driver().Error:
+            return False
+        return True
 
     def close(self) -> None:
         """Look no more; the next look begins anew."""

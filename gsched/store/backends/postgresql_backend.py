@@ -6,7 +6,7 @@ It refuses a database that is not what was acknowledged, and a server that keeps
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -162,9 +162,9 @@ class PostgresqlBackend:
         """See Backend."""
         self._mark_file.disown(known)
 
-    def hand_over(self, to: str) -> str:
+    def hand_over(self, among: Sequence[str]) -> str:
         """See Backend."""
-        return hand_over(self._url, self.epoch, to)
+        return hand_over(self._url, self.epoch, among)
 
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """See Backend."""

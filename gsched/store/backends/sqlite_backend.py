@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -189,7 +189,7 @@ class SqliteBackend:
         """See Backend."""
         self._mark_file.disown(known)
 
-    def hand_over(self, to: str) -> str:
+    def hand_over(self, among: Sequence[str]) -> str:
         """See Backend. A file has one master."""
         raise NotFound("no other master waits: a store in a file has one")
 

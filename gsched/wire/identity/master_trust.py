@@ -92,6 +92,8 @@ class Trust:
                 told.put((address, self._counting(address, revoked)))
             except GschedError as error:
                 told.put(error)
+            except Exception as error:  # certificates that are being replaced: whoever waits must hear of it
+                told.put(Unavailable(f"{address}: {error}"))
 
         if len(addresses) == 1:
             ask(addresses[0])
@@ -104,9 +106,8 @@ class Trust:
             if not isinstance(answer, GschedError):
                 return answer
             failures.append(answer)
-        for error in failures:
-            if isinstance(error, PermissionDenied):
-                raise error
+        if all(isinstance(error, PermissionDenied) for error in failures):
+            raise failures[0]
         raise Unavailable("; ".join(error.text for error in failures))
 
     def _counting(self, address: str, revoked: Revoked) -> bytes:
