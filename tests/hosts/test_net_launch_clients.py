@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.system, pytest.mark.clients, pytest.mark.needs_root]
 
 LAUNCHERS = REPOSITORY / ".venv-launchers" / "bin"
 TRAIN = REPOSITORY / "tests" / "clients" / "train_launchers.py"
-PROGRAMS = {"torch": "torchrun", "ray": "ray"}
+PROGRAMS = {"torch": "torchrun", "accelerate": "accelerate", "deepspeed": "deepspeed", "lightning": "python"}
+PROGRAMS |= {"ray": "ray"}
 RANK = f"^[^ ]*python[0-9.]* {TRAIN}"
 PATIENCE_S = 600.0
 """Six processes that load a framework of their own share the machine's cores."""
