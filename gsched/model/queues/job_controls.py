@@ -40,9 +40,12 @@ class JobControls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def of_part(self) -> JobControls:
-        """What counts on a host that is not the job's first: signals. Commands run once."""
+        """What counts on a host that is not the job's first: signals. Commands run once. Who is stopped as usual goes
+        on as usual, for no other signal ends SIGSTOP.
+        """
         kept = (action if signal_of(action) else "" for action in (self.suspend, self.resume, self.terminate))
         suspend, resume, terminate = kept
+        resume = resume if suspend else ""
         return JobControls(suspend=suspend, resume=resume, terminate=terminate)
 
 

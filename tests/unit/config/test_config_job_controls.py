@@ -72,4 +72,7 @@ def test_a_profile_comes_before_the_queue() -> None:
 def test_commands_run_on_the_first_host_alone() -> None:
     controls = JobControls(suspend="TSTP", resume="kill -CONT $LSB_JOBPIDS", defaults_on_failure=True)
     assert controls.of_part == JobControls(suspend="TSTP")
+    assert JobControls(suspend="/site/stop", resume="SIGUSR1").of_part == JobControls()
+    assert JobControls(resume="SIGUSR1").of_part == JobControls()
+    assert JobControls(suspend="TSTP", resume="CONT").of_part == JobControls(suspend="TSTP", resume="CONT")
     assert (signal_of("TSTP"), signal_of("tstp"), signal_of("")) == (20, 0, 0)
