@@ -9,6 +9,7 @@ unasked.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterable
@@ -245,9 +246,8 @@ class ProcessExecutor:
         if held.ended.is_set():
             return
         action = held.controls.suspend if reasons is not None else ""
-        if action and self._spool.is_suspended(held.name):
-            return  # a repeat
-        self._spool.set_suspended(held.name, True)
+        if not self._actions.note(held, action, suspends=True):
+            return
         await self._actions.do(held, action, lambda: self._stop(held), reasons)
         self._poke(held)
 
@@ -266,6 +266,9 @@ class ProcessExecutor:
         of the site is to let it go on, which thaws nothing.
         """
         group = held.group
+        if held.controls.suspend and held.controls.resume:
+            with contextlib.suppress(ResourceExhausted):  # stopped it is in any case
+                self._spool.mark(held.name, attempt_files.STOPPED)
         if group is None or held.controls.resume or not group.freeze():
             process_tree.stop(lambda: self._tree(held))
             return
@@ -284,16 +287,19 @@ class ProcessExecutor:
 
     async def _resume(self, held: Attempt, *, acts: bool) -> None:
         action = held.controls.resume if acts else ""
-        if action and not self._spool.is_suspended(held.name):
-            return  # a repeat
-        self._spool.set_suspended(held.name, False)
+        if not self._actions.note(held, action, suspends=False):
+            return
         self._poke(held)
         if held.group is not None:
             held.group.thaw()
         await self._actions.do(held, action, lambda: self._go_on(held))
 
     async def _go_on(self, held: Attempt) -> None:
+        if held.group is not None:  # frozen since it was to go on, where an action has failed meanwhile
+            held.group.thaw()
         process_tree.resume(lambda: self._tree(held))
+        with contextlib.suppress(ResourceExhausted):
+            self._spool.mark(held.name, attempt_files.STOPPED, False)
 
     async def limit(self, job_id: int, attempt: int, limits: AttemptLimits) -> None:
         """Write the limits down, then tell whoever enforces them. Raises ResourceExhausted when that cannot be done."""

@@ -1,7 +1,8 @@
 """Attempt folders: what an agent and its supervisors tell each other through files, and what survives both.
 
-SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits`, `reported` (by the agent), `claim`, `started`,
-`status` (by the supervisor), the job's output where it has no file of its own, its script and its list of hosts.
+SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits`, `reported`, `action_due`, `stopped` (by the agent),
+`claim`, `started`, `status` (by the supervisor), the job's output where it has no file of its own, its script and its
+list of hosts.
 Folders are 0700, files 0600. Where an agent of root runs jobs of others they are 0711, from the directory itself on:
 these go through to what is theirs there, by its name (script, list of hosts, input, output), and to nothing else.
 SPOOL/spare/ holds folders that were emptied, for further attempts (run.spare_folders).
@@ -258,7 +259,7 @@ class Spool:
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
-        return os.path.exists(self.path(name, attempt_files.SUSPENDED))
+        return self.is_marked(name, attempt_files.SUSPENDED)
 
     def unkillable(self, name: str) -> tuple[Unkillable, ...]:
         """Processes that the supervisor could not end."""
@@ -266,9 +267,17 @@ class Spool:
 
     def set_suspended(self, name: str, suspended: bool) -> None:
         """Raises ResourceExhausted when it cannot be written down."""
-        path = self.folder(name) / attempt_files.SUSPENDED
+        self.mark(name, attempt_files.SUSPENDED, suspended)
+
+    def is_marked(self, name: str, mark: str) -> bool:
+        """Whether the empty file called `mark` is there."""
+        return os.path.exists(self.path(name, mark))
+
+    def mark(self, name: str, mark: str, is_there: bool = True) -> None:
+        """Make, or remove, the empty file called `mark`. Raises ResourceExhausted when that cannot be done."""
+        path = self.folder(name) / mark
         try:
-            path.touch(0o600) if suspended else path.unlink(missing_ok=True)
+            path.touch(0o600) if is_there else path.unlink(missing_ok=True)
         except OSError as error:
             raise ResourceExhausted(f"{path}: {error.strerror}") from error
 

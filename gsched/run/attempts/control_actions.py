@@ -7,11 +7,14 @@ a job waits for one that he did not ask for. Those of one attempt follow each ot
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple
 
+from gsched.base.errors import ResourceExhausted
 from gsched.model.queues.job_controls import signal_of
+from gsched.run.attempt_files import ACTION_DUE, STOPPED
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.order import Order
 from gsched.run.processes import attempt_processes, process_tree
@@ -45,6 +48,20 @@ class ControlActions:
         self._run = run
         self._spawn = spawn
 
+    def note(self, held: Attempt, action: str, *, suspends: bool) -> bool:
+        """Write down that the attempt is to be suspended, or to go on, and whether an action is due; False: the order
+        is a repeat. It is none where an agent before this one has not come to the end of the action.
+
+        Raises ResourceExhausted when it cannot be written down.
+        """
+        is_under_way = held.action is not None and not held.action.done()
+        is_being_done = is_under_way or not self._spool.is_marked(held.name, ACTION_DUE)
+        if action and is_being_done and self._spool.is_suspended(held.name) == suspends:
+            return False
+        self._spool.mark(held.name, ACTION_DUE, bool(action))  # first: what is not due is never made up for
+        self._spool.set_suspended(held.name, suspends)
+        return True
+
     async def do(
         self,
         held: Attempt,
@@ -73,9 +90,13 @@ class ControlActions:
             await asyncio.wait([before])
         if held.ended.is_set():
             return
-        if action and (await self.act(held, action, reasons) or not held.controls.defaults_on_failure):
-            return
-        await as_usual()
+        if reasons is None and action and self._spool.is_marked(held.name, STOPPED):
+            await as_usual()  # the site's action that was to stop it has failed: this one cannot know what to undo
+        if not action or (not await self.act(held, action, reasons) and held.controls.defaults_on_failure):
+            await as_usual()
+        if held.action is asyncio.current_task():  # else another one is due
+            with contextlib.suppress(ResourceExhausted):  # at worst it is done again by the next agent
+                self._spool.mark(held.name, ACTION_DUE, False)
 
     async def act(self, held: Attempt, action: str, reasons: SuspendReasons | None = None) -> bool:
         """Do it now; whether it has not failed."""

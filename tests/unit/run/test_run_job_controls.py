@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 
 import pytest
-from run_host import appears
+from run_host import Host, appears
 
 from gsched.model.queues.job_controls import JobControls
 from gsched.run.attempts import control_actions
@@ -145,6 +147,126 @@ def test_what_fails_is_done_as_usual_where_the_site_wants_that(on_host, defaults
         assert (states(host) == {"T"}) == defaults
         await host.executor.terminate(1, 1, 0.3)
         assert (await host.end_of(1)).signal == ends_by
+
+    on_host(scenario)
+
+
+class Group:
+    """A control group that can be frozen, of processes that others find."""
+
+    def __init__(self):
+        self.frozen = False
+
+    def freeze(self):
+        self.frozen = True
+        return True
+
+    def is_frozen(self):
+        return self.frozen
+
+    def thaw(self):
+        self.frozen = False
+
+    def kill(self):
+        self.frozen = False
+
+    def remove(self):
+        return True
+
+    def pids(self):
+        return []
+
+
+GATED = "mkfifo $ROOT/gate; read line < $ROOT/gate; exit 3"
+"""A command that fails when it is let."""
+
+
+async def begin_gated(host, script, **controls):
+    environment = host.order().environment | {"ROOT": str(host.root)}
+    controls = JobControls(suspend=GATED, defaults_on_failure=True, **controls)
+    order = host.order(script=script + WAITS, controls=controls, environment=environment)
+    await host.executor.start(order)
+    await appears((host.root / "ready").exists)
+    await host.executor.suspend(1, 1, ASKED)
+    await appears((host.root / "gate").exists)
+
+
+def let_fail(host):
+    with open(host.root / "gate", "w") as gate:
+        gate.write("go on\n")
+
+
+def test_what_is_frozen_after_a_command_that_failed_late_goes_on(on_host):
+    async def scenario(host):
+        await begin_gated(host, "")
+        group = host.executor._held["1.1"].group = Group()
+        await host.executor.resume(1, 1, acts=True)
+        let_fail(host)
+        await host.executor._held["1.1"].action
+        assert not group.frozen and "T" not in states(host)
+
+    on_host(scenario)
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+def test_what_was_stopped_as_usual_goes_on_before_the_command_that_is_to_let_it(on_host, agents):
+    async def scenario(host):
+        await begin_gated(host, HEARS, resume="SIGUSR1")
+        let_fail(host)
+        await host.executor._held["1.1"].action
+        assert states(host) == {"T"}
+        later = Host(host.root) if agents == 2 else host
+        await later.executor.adopt()
+        await later.executor.resume(1, 1, acts=True)
+        await appears(lambda: heard(host) == ["USR1"])
+        assert "T" not in states(host)
+        later.executor.close()
+
+    on_host(scenario)
+
+
+def test_what_the_site_stops_itself_the_command_alone_lets_go_on(on_host):
+    async def scenario(host):
+        await begin(host, "", suspend="kill -STOP $LSB_JOBPIDS", resume="true")
+        await host.executor.suspend(1, 1, ASKED)
+        await host.executor._held["1.1"].action
+        await host.executor.resume(1, 1, acts=True)
+        await host.executor._held["1.1"].action
+        assert states(host) == {"T"}
+
+    on_host(scenario)
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_an_agent_that_comes_later_does_what_the_one_before_had_not(on_host, is_resumed):
+    async def scenario(host):
+        await begin_gated(host, HEARS, resume="SIGUSR1")
+        if is_resumed:
+            await host.executor.resume(1, 1, acts=True)
+        host.executor.close()
+        later = Host(host.root)
+        with contextlib.suppress(OSError), open(os.open(host.root / "gate", os.O_WRONLY | os.O_NONBLOCK), "w") as gate:
+            gate.write("go on\n")  # the command may have outlived its agent
+        (host.root / "gate").unlink()
+        await later.executor.adopt()
+        for _ in range(2):
+            if is_resumed:
+                await later.executor.resume(1, 1, acts=True)
+            else:
+                await later.executor.suspend(1, 1, ASKED)
+        if is_resumed:
+            await later.executor._held["1.1"].action
+            await appears(lambda: heard(host) == ["USR1"])
+            assert "T" not in states(later)
+        else:
+            await appears((host.root / "gate").exists)
+            let_fail(host)
+            await later.executor._held["1.1"].action
+            assert states(later) == {"T"}
+            before = later.executor._held["1.1"].action
+            await later.executor.suspend(1, 1, ASKED)
+            assert later.executor._held["1.1"].action is before
+        later.executor.close()
 
     on_host(scenario)
 
