@@ -133,15 +133,30 @@ def become_job(
         if "SLURM_PROCID" in environment:
             environment["SLURM_TASK_PID"] = str(os.getpid())
         until = time.monotonic() + program.first_timeout_s if program.first_timeout_s else math.inf
-        for place, step in enumerate(first):
-            ended_with = run_step(step, environment, program.rights, program.umask, until)
-            code = LATE if ended_with is None else ended_with
-            if code:
-                write_failure(failed, place, code, is_late=ended_with is None)
-                os._exit(code)
-        code = execute(program.programs, environment, program.limits, program.rights)
+        code = run_first(first, program, environment, until, failed) or execute(
+            program.programs, environment, program.limits, program.rights
+        )
     finally:
         os._exit(code)
+
+
+def run_first(
+    first: Sequence[JobStep], program: JobProgram, environment: dict[str, str], until: float, failed: str
+) -> int:
+    """The steps before the job, one after the other, until `until` (time.monotonic); the exit code of the one that has
+    failed, which the file `failed` tells of then, else 0.
+    """
+    for place, step in enumerate(first):
+        try:
+            ended_with = run_step(step, environment, program.rights, program.umask, until)
+        except Exception as error:  # also what nobody thinks of: else the job seems to have ended by itself
+            os.write(2, f"gsched: {why(error)}\n".encode(errors="replace"))
+            ended_with = 126
+        code = LATE if ended_with is None else ended_with
+        if code:
+            write_failure(failed, place, code, is_late=ended_with is None)
+            return code
+    return 0
 
 
 def execute(programs: list[list[str]], environment: dict[str, str], limits: dict[str, float], rights: JobRights) -> int:

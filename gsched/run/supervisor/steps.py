@@ -30,6 +30,8 @@ SITE_FOLDER = "/tmp"
 LATE = 98
 """Exit code of a job whose steps before it took too long. Source: lsb.params(5), JOB_PREPROC_TIMEOUT."""
 _LOOK_S = 0.05
+_MOST_POLL_MS = (1 << 31) - 1
+"""poll(2) takes no more; who waits longer looks again."""
 _USER_COMMAND = "%USRCMD"
 _CSH_LOGIN = "if ( -r /etc/csh.login ) source /etc/csh.login; if ( -r ~/.login ) source ~/.login; exec $argv:q"
 
@@ -117,7 +119,7 @@ def _wait_until(pid: int, until: float) -> int | None:
             if ended < 0:
                 time.sleep(min(left_s, _LOOK_S))
             else:
-                poll.poll(math.ceil(left_s * 1000))
+                poll.poll(min(math.ceil(left_s * 1000), _MOST_POLL_MS))
     finally:
         if ended >= 0:
             os.close(ended)

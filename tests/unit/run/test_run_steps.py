@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 
 import pytest
+from run_host import appears
 
 from gsched.base.coded_text import sentence
 from gsched.run.attempts.last_steps import run_last
 from gsched.run.order import JobStep, Order
 from gsched.run.processes import process_tree
 from gsched.run.program import ProgramEnd
+from gsched.run.supervisor import job_process
+from gsched.run.supervisor.job_rights import JobRights
 from gsched.run.supervisor.steps import in_login, quoted, started_by
 
 
@@ -189,6 +193,32 @@ def test_steps_that_keep_their_time_are_not_disturbed(on_host):
         assert sentence(result.problem) == "The job's pre-exec command exited with non-zero status (4)"
 
     on_host(scenario)
+
+
+def test_a_step_may_have_more_time_than_can_be_waited_for_at_once(on_host):
+    async def scenario(host):
+        gate = host.root / "gate"
+        order = host.order("true", first=(step(f"mkfifo {gate}; read line < {gate}"),), first_timeout_s=3_000_000)
+        await host.executor.start(order)
+        await appears(gate.exists)
+        with open(gate, "w") as opened:
+            opened.write("go on\n")
+        result = await host.end_of(1)
+        assert (result.exit_code, result.pre_failed, result.problem) == (0, False, "")
+
+    on_host(scenario)
+
+
+def test_a_step_that_cannot_be_run_has_failed(tmp_path, monkeypatch, capfd):
+    def fails(*_):
+        raise OverflowError("too much")
+
+    monkeypatch.setattr(job_process, "run_step", fails)
+    order = Order(job_id=1, attempt=1, command="true", cwd="/", environment={})
+    program = job_process.JobProgram(order, [], JobRights(order), order)
+    failed = tmp_path / "failed"
+    assert job_process.run_first((step("true"),), program, {}, math.inf, str(failed)) == 126
+    assert failed.read_text() == "126 0 0" and "too much" in capfd.readouterr().err
 
 
 def test_what_runs_after_a_job_may_take_so_long_in_all(on_host):
