@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
@@ -14,7 +13,7 @@ from gsched.config.configuration import load
 from gsched.config.files.lsf_conf import settings_of
 from gsched.model.config import ClusterConfig
 from gsched.model.queues.container import read_site_container
-from gsched.run.containers.container_words import image_path
+from gsched.run.containers.container_words import image_path, look_for
 from gsched.wire.identity.caller_identity import uid_of_user
 
 
@@ -42,12 +41,11 @@ def site_image_notes(config: ClusterConfig) -> list[str]:
     owners += [(f"application profile {each.name}", each.container) for each in config.applications.values()]
     notes = []
     for owner, text in owners:
-        path = image_path(read_site_container(text)[0]) if text else ""
+        image = read_site_container(text)[0] if text else ""
         try:
-            if path:
-                os.stat(path)
+            look_for(image)
         except OSError as error:
-            why = f"{path} is not to be had on this host ({error.strerror})"
+            why = f"{image_path(image)} is not to be had on this host ({error.strerror})"
             notes.append(f"note: CONTAINER of {owner}: {why}; the hosts that run its jobs need it")
     return notes
 

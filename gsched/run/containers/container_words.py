@@ -53,6 +53,15 @@ def image_path(image: str) -> str:
     return image.partition(":")[2] if image.startswith(_ARCHIVES) else ""
 
 
+def look_for(image: str) -> None:
+    """Raises OSError where the image is a file or folder that is not there. Behind the first colon of an archive's path
+    may stand which of its images is meant.
+    """
+    path = image_path(image)
+    if path:
+        os.stat(path if image.startswith("/") or os.path.exists(path) else path.partition(":")[0])
+
+
 def contained(
     container: Container,
     words: Iterable[str],

@@ -15,7 +15,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.machine import gpu_lock
 from gsched.run.account import acting_as
 from gsched.run.attempt_files import INPUT, SCRIPT, STDERR, STDOUT
-from gsched.run.containers.container_words import contained, image_path
+from gsched.run.containers.container_words import contained, image_path, look_for
 from gsched.run.fence.group import FenceGroup, group_of, make_fenced
 from gsched.run.processes import process_tree
 from gsched.run.processes.procfs import is_of_proc
@@ -83,6 +83,14 @@ class NotStarted(Exception):
     def __init__(self, problem: AnyText) -> None:
         super().__init__(str(problem))
         self.problem = problem
+
+
+class StepFailed(NotStarted):
+    """A command that runs before the job has failed on a host that is not its first."""
+
+    def __init__(self, problem: AnyText, code: int) -> None:
+        super().__init__(problem)
+        self.code = code
 
 
 class Refusal(OSError):
@@ -166,12 +174,12 @@ class AttemptOpening:
     def _find_image(self) -> None:
         """What runs containers says it in words of its own. Where steps come first, they may fetch the image."""
         container = self._order.container
-        path = "" if container is None or self._order.first else image_path(container.image)
+        if container is None or self._order.first or not container.holds_main:
+            return
         try:
-            if path and container is not None and container.holds_main:
-                os.stat(path)
+            look_for(container.image)
         except OSError as error:
-            raise FinalFailure(coded("attempt.no_image", path, why(error))) from error
+            raise FinalFailure(coded("attempt.no_image", image_path(container.image), why(error))) from error
 
     def _leave_room(self) -> None:
         """For the report above the output; where that cannot be done the report will stand below it."""

@@ -12,7 +12,7 @@ import pytest
 from gsched.run.containers import container_processes, container_words
 from gsched.run.containers.container import Container
 from gsched.run.containers.container_processes import SignalReach, main_of, of_job
-from gsched.run.containers.container_words import contained, image_path, of_registry, removal
+from gsched.run.containers.container_words import contained, image_path, look_for, of_registry, removal
 from gsched.run.order import Order, read_order, written_order
 from gsched.run.processes.process_tree import Process
 
@@ -85,10 +85,21 @@ def test_an_image_that_the_host_has_is_not_asked_for_again(image: str, name: str
         ("/i/folder", "/i/folder"),
         ("oci-archive:/i/a.tar", "/i/a.tar"),
         ("docker-archive:/i/oci-archive:a", "/i/oci-archive:a"),
+        ("docker-archive:/i/a.tar:name:tag", "/i/a.tar:name:tag"),
     ],
 )
 def test_an_image_is_a_file_or_comes_from_a_registry(image: str, path: str) -> None:
     assert image_path(image) == path
+
+
+def test_an_archive_may_hold_several_images(tmp_path: Path) -> None:
+    for name in ("a.tar", "b:1.tar"):
+        (tmp_path / name).touch()
+    for image in ("docker-archive:{}/a.tar:name:tag", "oci-archive:{}/a.tar", "oci-archive:{}/b:1.tar", "docker://a:1"):
+        look_for(image.format(tmp_path))
+    for image in ("docker-archive:{}/c.tar:name:tag", "{}/a.tar:name", "oci-archive:{}/b.tar"):
+        with pytest.raises(FileNotFoundError):
+            look_for(image.format(tmp_path))
 
 
 def test_root_is_not_mapped() -> None:
