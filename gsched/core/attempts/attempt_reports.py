@@ -11,12 +11,10 @@ from gsched.core.attempts.attempt_results import (
     SYSTEM,
     AnotherRun,
     end,
-    finish,
     keep_curves,
     requeue_order,
-    requeue_unstarted,
     run_again,
-    suspend_for_good,
+    start_failed,
     within,
 )
 from gsched.core.attempts.job_part_reports import (
@@ -29,7 +27,7 @@ from gsched.core.attempts.job_part_reports import (
 )
 from gsched.core.attempts.orphaned_attempts import drop_orphaned, keep_orphaned
 from gsched.core.attempts.preemption_withdrawal import repeat_sparing
-from gsched.core.attempts.restarts import preexec_retries, restart_cause
+from gsched.core.attempts.restarts import restart_cause
 from gsched.core.attempts.unrecorded_attempts import (
     hold_back,
     is_of_lost_store,
@@ -262,13 +260,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
     result = report.result
     never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
     if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:
-        most, ends = preexec_retries(job, decision.config)
-        if not result.pre_failed or most is None or job.failed_starts + 1 < most:
-            requeue_unstarted(job, report, seen, decision)
-        elif ends:
-            finish(job, result, now, decision)
-        else:
-            suspend_for_good(job, report, decision)
+        start_failed(job, report, seen, decision)
         return
     at = within(job, result.ended_at, now)
     if result.host_down and job.runs_again_after(RestartCause.HOST) and not job.kill_by and not job.requeue_by:

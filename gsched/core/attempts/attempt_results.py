@@ -22,6 +22,7 @@ from gsched.core.attempts.restarts import (
     is_success,
     most_requeues,
     most_restarts,
+    preexec_retries,
     restart_cause,
     restart_pause,
     save_request,
@@ -59,6 +60,26 @@ RETRY_MOST_S = 60.0
 def within(job: JobRecord, at: float, now: float) -> float:
     """An agent's time, no earlier than the job's dispatch and no later than now: clocks of hosts may be wrong."""
     return min(max(at, job.dispatched_at or 0.0), max(now, job.dispatched_at or 0.0))
+
+
+def start_failed(
+    job: JobRecord,
+    report: AttemptEnded,
+    seen: Observation,
+    decision: Decision,
+    *,
+    is_part: bool = False,
+) -> None:
+    """The command was never executed: the job waits for another start, unless what runs before it has failed as often
+    as it may. `is_part`: the host is not the job's first.
+    """
+    most, ends = preexec_retries(job, decision.config)
+    if not report.result.pre_failed or most is None or job.failed_starts + 1 < most:
+        requeue_unstarted(job, report, seen, decision, is_part=is_part)
+    elif ends:
+        finish(job, report.result, decision.now, decision)
+    else:
+        suspend_for_good(job, report, decision)
 
 
 def requeue_unstarted(

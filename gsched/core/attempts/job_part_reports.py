@@ -59,7 +59,7 @@ def part_ended(job: JobRecord, report: AttemptEnded, decision: Decision) -> None
     attempt_results.keep_curves(report, decision)
     decision.over.add((host, job.key))
     if not is_ordered(job):  # nothing of the job has run
-        attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, is_part=True)
+        _not_opened(job, report, decision)
         return
     why = result.problem or result.term_reason or coded("attempt.part_over")
     if result.host_down and _runs_again(job, host, why, decision):
@@ -67,6 +67,16 @@ def part_ended(job: JobRecord, report: AttemptEnded, decision: Decision) -> None
     regain(job, host, decision)
     _record_end(job, host, result.usage, decision)
     _end_without(job, host, why, result.term_reason or LOST_PART, decision)
+
+
+def _not_opened(job: JobRecord, report: AttemptEnded, decision: Decision) -> None:
+    """Nothing of the job has run. What runs before it may have said that it is not to be tried again."""
+    if report.result.exit_code and not report.result.pre_failed:
+        attempt_results.finish(job, report.result, decision.now, decision)
+    else:
+        attempt_results.start_failed(job, report, decision.observed(report.host), decision, is_part=True)
+    if job.state in FINISHED:
+        _part_is_gone(job, report.host, report.result.usage, decision)
 
 
 def _record_end(job: JobRecord, host: str, usage: Usage, decision: Decision) -> None:

@@ -27,7 +27,7 @@ from gsched.run.supervisor import host_parts, job_spawn, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children, end_sessions
 from gsched.run.supervisor.job_process import GO, JobProgram, become_job, why
-from gsched.run.supervisor.opening import AttemptOpening, FinalFailure, NotStarted, SupervisorSettings
+from gsched.run.supervisor.opening import AttemptOpening, FinalFailure, NotStarted, StepFailed, SupervisorSettings
 from gsched.run.supervisor.run_clock import RunClock
 from gsched.run.supervisor.supervisor_signals import AWAITED, IGNORED, POKE
 from gsched.run.task_files import TASKS
@@ -106,6 +106,10 @@ class Supervisor:
             self.folder.write_status(
                 {"exit_code": failure.exit_code, "term_reason": failure.term_reason}, failure.problem
             )
+        except StepFailed as failure:
+            self._remove_group()
+            how = {"exit_code": failure.code} if failure.code == steps.ABORT else {"pre_failed": True}
+            self.folder.write_status({"started": False, **how}, failure.problem)
         except Exception as error:
             unexpected = coded("attempt.unexpected", type(error).__name__, str(error))
             self._remove_group()
@@ -185,7 +189,7 @@ class Supervisor:
         tell(self.settings.notify_fd, self.name)
 
     def _run_first_of_part(self) -> None:
-        """HOST_PRE_EXEC. Raises NotStarted when one fails, takes too long, or the part is to end meanwhile."""
+        """HOST_PRE_EXEC. Raises StepFailed when one fails or takes too long, NotStarted when the part is to end."""
         timeout_s = self.order.first_timeout_s
         until = time.monotonic() + timeout_s if timeout_s else math.inf
         for step in self.order.first:
@@ -195,7 +199,7 @@ class Supervisor:
             if ended_with:
                 is_late = time.monotonic() >= until
                 why_not = ("step.first_late", timeout_s) if is_late else ("step.failed", ended_with)
-                raise NotStarted(coded(why_not[0], step.what, why_not[1]))
+                raise StepFailed(coded(why_not[0], step.what, why_not[1]), steps.LATE if is_late else ended_with)
 
     def _fork_job(self) -> int:
         """Fork the job, which waits at its gate; the gate's descriptor."""

@@ -112,6 +112,41 @@ def test_a_part_that_cannot_be_opened_puts_the_job_back_and_ends_the_others() ->
     world.check_replay()
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_fails_before_the_job_on_another_host_is_counted_too(ends: bool) -> None:
+    world, job_id = three()
+    world.reconfigure(world.with_params(max_preexec_retry=2, preexec_exit=ends))
+
+    def fails(attempt: int) -> None:
+        failed = {"exit_code": None, "started": False, "pre_failed": True}
+        world.part_ended(job_id, "b", attempt, problem="the command failed", **failed)
+        world.part_ended(job_id, "c", attempt)
+
+    fails(1)
+    assert world.state(job_id) == "PEND"
+    world.wait(100.0)
+    world.settle()
+    fails(2)
+    assert world.state(job_id) == ("EXIT" if ends else "PSUSP")
+    assert holding(world) == ""
+    if ends:
+        assert world.kinds(job_id)[-1] == "JobPostProcessed"
+    world.check_replay()
+
+
+def test_exit_code_99_on_another_host_ends_the_job() -> None:
+    world, job_id = three()
+    world.part_started(job_id, "c")
+    since = len(world.instructions)
+    world.part_ended(job_id, "b", exit_code=99, started=False, problem="the command failed")
+    result = world.job(job_id).result
+    assert world.state(job_id) == "EXIT" and result is not None and result.exit_code == 99
+    assert orders(world, since) == ends(job_id, "c") and holding(world) == "c"
+    world.part_ended(job_id, "c")
+    assert holding(world) == "" and world.kinds(job_id)[-1] == "JobPostProcessed"
+    world.check_replay()
+
+
 def test_a_part_that_opens_after_its_job_was_put_back_is_ended() -> None:
     world, job_id = three()
     world.part_ended(job_id, "b", exit_code=None, started=False, problem="fork failed")

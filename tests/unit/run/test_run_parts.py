@@ -198,6 +198,7 @@ def test_what_runs_on_each_host_comes_before_a_part_is_open_and_after_it(on_host
     ("command", "limit_s", "told"),
     [
         ("exit 4", 0, "the queue's pre-exec command for each host exited with non-zero status (4)"),
+        ("exit 99", 0, "the queue's pre-exec command for each host exited with non-zero status (99)"),
         (
             "trap '' TERM; while :; do sleep 0.05; done",
             1,
@@ -215,6 +216,7 @@ def test_a_part_is_not_opened_where_that_fails(on_host, command, limit_s, told):
         await host.executor.start(order)
         result = await host.end_of(1)
         assert not result.started and sentence(result.problem) == told
+        assert (result.exit_code, result.pre_failed) == ((99, False) if command == "exit 99" else (None, True))
         assert not (host.root / "never").exists()
 
     on_host(scenario)
