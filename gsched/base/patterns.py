@@ -6,6 +6,7 @@ means nothing in LSF: %0J and its kin with a width, %0N, %0b, %0c and %0%.
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from gsched.base.ids import array_of, index_of
@@ -15,6 +16,13 @@ MOST_WIDTH = 10
 OF_SLURM = re.compile(r"%0([0-9]{0,2})([JIiNbc%])", re.ASCII)
 """A pattern that LSF does not have: its width, and its letter."""
 _PATTERN = re.compile(r"%(?:0([0-9]{0,2})([JIiNbc%])|([JIit]))", re.ASCII)
+
+
+def counted_from(folder: str, path: str) -> str:
+    """The path, which counts from `folder` where it is relative; one that begins with %H, the home directory, is not.
+    Patterns stay in it.
+    """
+    return posixpath.normpath(path if path.startswith("%H") else posixpath.join(folder, path))
 
 
 def expand_job_id(path: str, job_id: int, *, extension: str = "", host: str = "", attempt: int = 0) -> str:

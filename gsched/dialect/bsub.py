@@ -7,7 +7,6 @@ own functions only. Source: bsub(1) of LSF 10.1.
 from __future__ import annotations
 
 import errno
-import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +14,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest
+from gsched.base.patterns import counted_from
 from gsched.dialect.bsub_options import BSUB, RESETS
 from gsched.dialect.command_line import join_words, unexpanded
 from gsched.dialect.directives import directives
@@ -464,7 +464,7 @@ def _values(options: Parsed, values: SpecValues, env: Mapping[str, str], cwd: st
         values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))
     values |= {name: env.get(variable, "") for name, variable in _FROM_ENVIRONMENT.items() if not values.get(name)}
     if env.get("LSB_JOB_CWD") and not values.get("specified_cwd"):
-        values["specified_cwd"] = posixpath.normpath(posixpath.join(cwd, check_text(env["LSB_JOB_CWD"], "LSB_JOB_CWD")))
+        values["specified_cwd"] = counted_from(cwd, check_text(env["LSB_JOB_CWD"], "LSB_JOB_CWD"))
     if options.has("-notebook") and "name" not in values:
         values["name"] = NOTEBOOK_NAME
     if "slots" not in values:

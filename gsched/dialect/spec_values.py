@@ -6,7 +6,6 @@ of that name exists is not known here. Source: bsub(1) of LSF 10.1.
 
 from __future__ import annotations
 
-import posixpath
 import re
 import signal
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest
 from gsched.base.indices import BAD_INDEX, parse_indices
+from gsched.base.patterns import counted_from
 from gsched.base.units import unit_letter
 from gsched.dialect.bsub_options import NOTED
 from gsched.dialect.host_lists import read_hosts
@@ -177,7 +177,7 @@ def _file(name: str, field: str, *, overwrite: bool) -> ValueReader:
 
 def _directory(name: str, field: str) -> ValueReader:
     """A folder; patterns such as %J stay in it until the job starts."""
-    return lambda text, around: {field: posixpath.normpath(posixpath.join(around.cwd, _path(name, text)))}
+    return lambda text, around: {field: counted_from(around.cwd, _path(name, text))}
 
 
 def _word(name: str, field: str, what: str) -> ValueReader:

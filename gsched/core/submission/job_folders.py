@@ -6,8 +6,7 @@ file. Source: lsb.params(5), DEFAULT_JOB_CWD and DEFAULT_JOB_OUTDIR; lsb.applica
 
 from __future__ import annotations
 
-import posixpath
-
+from gsched.base.patterns import counted_from
 from gsched.model.config import Params
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.application import Application
@@ -25,7 +24,7 @@ def site_folders(spec: JobSpec, profile: Application, params: Params) -> dict[st
         return {}
     wanted = (profile.job_cwd or params.default_job_cwd, profile.output_dir or params.default_job_outdir)
     return {
-        name: posixpath.normpath(posixpath.join(spec.cwd or "/", path))
+        name: counted_from(spec.cwd or "/", path)
         for name, path in zip(FOLDERS, wanted, strict=True)
         if path and not getattr(spec, name)
     }

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
-from gsched.base.patterns import expand_job_id
+from gsched.base.patterns import counted_from, expand_job_id
 from gsched.model.jobs.job import FINISHED, JobSpec
 from gsched.model.views.view import JobView
 from gsched.web.job_pages.job_questions import find_job
@@ -150,7 +150,7 @@ def _first_host(view: JobView) -> str:
 
 
 def _folder(spec: JobSpec, job_id: int) -> str:
-    return os.path.join(spec.run_dir, expand_job_id(spec.output_dir, job_id)) if spec.output_dir else spec.run_dir
+    return counted_from(spec.run_dir, expand_job_id(spec.output_dir, job_id)) if spec.output_dir else spec.run_dir
 
 
 def download(context: WebContext, request: Request) -> Response:

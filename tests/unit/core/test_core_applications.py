@@ -372,5 +372,15 @@ def test_profile_and_cluster_say_where_jobs_run_that_do_not_say_it() -> None:
     found = [(world.job(each).spec.specified_cwd, world.job(each).spec.output_dir) for each in (plain, profiled, own)]
     assert found == [("/scratch/%J", ""), ("/home/ann/run/%J", "/out/%U"), ("/w", "/o")]
     assert world.job(other).spec.specified_cwd == ""
+    params = msgspec.structs.replace(params, default_job_cwd="%H/run", default_job_outdir="%H/out")
+    world.reconfigure(
+        msgspec.structs.replace(made, params=params, applications=made.applications | {"folders": folders})
+    )
+    (at_home,) = world.submit(spec(cwd="/work/x"))
+    assert (world.job(at_home).spec.specified_cwd, world.job(at_home).spec.output_dir) == ("%H/run", "%H/out")
+    params = msgspec.structs.replace(params, default_job_cwd="/scratch/%J", default_job_outdir="")
+    world.reconfigure(
+        msgspec.structs.replace(made, params=params, applications=made.applications | {"folders": folders})
+    )
     assert world.modify(profiled, application="") == [""]
     assert world.job(profiled).spec.specified_cwd == "/scratch/%J" and world.job(profiled).spec.output_dir == ""

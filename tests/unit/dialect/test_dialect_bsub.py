@@ -85,6 +85,9 @@ def test_defaults_from_the_environment() -> None:
     assert (job.spec.queue, job.spec.queue_named, job.spec.project) == ("night", False, "p1")
     assert submit("prog", env={"LSB_JOB_CWD": "run.%J"}).spec.specified_cwd == "/home/ann/dir/run.%J"
     assert submit("-cwd", "/w", "prog", env={"LSB_JOB_CWD": "run.%J"}).spec.specified_cwd == "/w"
+    assert submit("prog", env={"LSB_JOB_CWD": "%H/run"}).spec.specified_cwd == "%H/run"
+    own = submit("-cwd", "%H/run/", "-outdir", "%H/out", "prog").spec
+    assert (own.specified_cwd, own.output_dir) == ("%H/run", "%H/out")
 
 
 def test_that_no_slots_were_asked_for_is_told() -> None:
