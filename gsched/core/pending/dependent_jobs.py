@@ -92,15 +92,19 @@ class Dependents:
         """Judge orphans again whose time is over."""
         if now < self.next_end:
             return
+        self._orphans = {key: orphan for key, orphan in self._orphans.items() if self._is_waiting(key[0])}
         due = {key: _ends_at(since, grace(queue)) for key, (since, queue) in self._orphans.items()}
         self._asked.update((key, None) for key, at in due.items() if at <= now)
         self.next_end = min((at for at in due.values() if at > now), default=math.inf)
 
+    def _is_waiting(self, child: int) -> bool:
+        """Whether it is there and its conditions have not come true."""
+        return child in self._state.waits.blocked or child in self._state.waits.held
+
     def _is_to_end(self, key: tuple[int, int], spec: JobSpec, since: float, now: float, grace: GraceOf) -> bool:
         """Whether the orphan is to end now; one that is to end later is kept."""
-        seconds = grace(spec.queue)
-        at = now if spec.end_orphan else _ends_at(since, seconds)
-        if now < at and seconds is not None:
+        at = now if spec.end_orphan else _ends_at(since, grace(spec.queue))
+        if now < at:  # also where orphans stay: another configuration may end them
             self._orphans[key] = since, spec.queue
             self.next_end = min(self.next_end, at)
         return now >= at
@@ -115,7 +119,7 @@ class Dependents:
 
     def _cost(self, child: int) -> int:
         """Steps of judging it, about."""
-        if child not in self._state.waits.blocked and child not in self._state.waits.held:
+        if not self._is_waiting(child):
             return LOOK
         return LOOK + weight(self._state.item(child).spec.conditions)
 
@@ -123,7 +127,7 @@ class Dependents:
         """One blocked job or array; `index`: the parent's element that changed, 0 for all."""
         key = child, index
         since = self._since(key, decision.now)
-        if child not in self._state.waits.blocked and child not in self._state.waits.held:
+        if not self._is_waiting(child):
             return
         item = self._state.item(child)
         if item.released or not item.spec.conditions:

@@ -402,3 +402,30 @@ def test_elements_of_an_array_are_orphans_one_by_one_and_a_reconfiguration_count
     tick_until(world, since + 351)
     assert second not in world.engine.state.arrays or not world.engine.state.arrays[second].count
     world.check_replay()
+
+
+@pytest.mark.parametrize("indices", ["", "1-2"])
+def test_who_is_an_orphan_already_ends_when_the_site_begins_to_end_them(indices: str) -> None:
+    params = Params(end_on_invalid_dependency=False)
+    world = World(make_config(queues=(Queue(name="normal"),), params=params))
+    (first,) = world.submit(spec(name="first", indices=indices))
+    condition = f"done({first}[*])" if indices else f"done({first})"
+    (orphan, gone) = world.submit(*(spec(name=name, indices=indices, dependency=condition) for name in "ab"))
+    world.settle()
+    parent = element_id(first, 1) if indices else first
+    world.started(parent)
+    world.ended(parent, exit_code=3)
+    since = world.now
+    world.control("kill", gone)
+    tick_until(world, since + 100)
+
+    def waits() -> bool:
+        return world.engine.state.arrays[orphan].has_waiting(1) if indices else world.state(orphan) == "PEND"
+
+    assert waits()
+    world.reconfigure(make_config(queues=(Queue(name="normal"),), params=Params(orphan_grace_s=250.0)))
+    tick_until(world, since + 249)
+    assert waits()
+    tick_until(world, since + 251)
+    assert not waits()
+    world.check_replay()
