@@ -22,7 +22,7 @@ from gsched.model.efficiency.job_use import AskedOf, ended_use
 from gsched.model.efficiency.verdicts import Weight, verdicts
 from gsched.model.gpus.gpu_use import of_job
 from gsched.model.jobs.failure import LONGEST_DETAIL, FailureClass, failure_advice, failure_of, failure_text, is_plain
-from gsched.model.jobs.job import TERM_TEXTS, AttemptFailure, AttemptResult, LeftProcess, Usage
+from gsched.model.jobs.job import PREEMPTED, TERM_TEXTS, AttemptFailure, AttemptResult, LeftProcess, Usage
 from gsched.model.jobs.left_running import left_running_text
 from gsched.run.report import report_room
 from gsched.run.report.report_room import RULE
@@ -121,7 +121,7 @@ def report_text(
         *_input(facts, run.script),
         RULE,
         "",
-        *_outcome(result, is_over=facts.preemption_ends),
+        *_outcome(result, is_over=facts.preemption_ends and result.term_reason == PREEMPTED),
         "",
         "Resource usage summary:",
         "",

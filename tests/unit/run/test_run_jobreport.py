@@ -10,7 +10,7 @@ import pytest
 
 from gsched.model.efficiency.job_use import AskedGpu, AskedOf
 from gsched.model.gpus.gpu_use import GpuUsage
-from gsched.model.jobs.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
+from gsched.model.jobs.job import RESIZING, TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.run.report import report_room
 from gsched.run.report.job_report import (
     ReportedRun,
@@ -153,6 +153,8 @@ def test_a_job_that_is_over_when_it_is_preempted_does_not_go_on():
     facts = msgspec.structs.replace(FACTS, preemption_ends=True)
     told = text(facts, AttemptResult(signal=15, term_reason="TERM_PREEMPT", ended_at=START + 1))
     assert "\nTERM_PREEMPT: job killed after preemption.\nExited with signal termination: 15.\n\n" in told
+    resized = text(facts, AttemptResult(signal=15, term_reason=RESIZING, ended_at=START + 1))
+    assert "\nJob has not failed, and goes on with the same jobid.\n\n" in resized
 
 
 def test_hosts_memory_and_the_file_of_errors():
