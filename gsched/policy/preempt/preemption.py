@@ -425,8 +425,9 @@ class Preemptor:
         ending = self._reservations.future.ending
         added = {victim.job_id for victim in victims} - ending
         ending |= added
-        terminate_s, saves = self._snapshot.terminate_s, way is _Way.REQUEUE
-        ends = (each.ends_when_asked(self._now, terminate_s) for each in victims) if saves else ()
+        terminate_s = self._snapshot.terminate_s
+        saving = [each for each in victims if not self._ends_for_good(each.bucket.queue)] if way is _Way.REQUEUE else ()
+        ends = (each.ends_when_asked(self._now, terminate_s) for each in saving)
         planned = self._reservations.hold(job_id, bucket, allocation, max(ends, default=self._now + terminate_s))
         if planned is None:
             ending -= added

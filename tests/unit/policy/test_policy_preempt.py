@@ -142,6 +142,16 @@ def test_gpus_come_back_only_from_requeued_jobs() -> None:
     assert done.planned[2].hosts == ("h0",)
 
 
+@pytest.mark.parametrize(("is_over", "at"), [(False, 615.0), (True, 25.0)])
+def test_only_who_goes_on_later_has_time_to_save_its_state(is_over: bool, at: float) -> None:
+    low = msgspec.structs.replace(LOW, terminate_when=("PREEMPT",) if is_over else ())
+    cluster = cluster_of(HIGH, low, slots=8, gpus=2, preempt_requeue=True)
+    cluster.run(kind(Ask(1, gpus=2), "low"), rerunnable=True, saves_s=600.0)
+    waits = cluster.wait(kind(GPU, "high"))
+    done = cluster.cycle(15.0)
+    assert done.preempted == [Preempted(1, waits, requeue=True)] and done.planned[waits].at == at
+
+
 def test_job_that_cannot_be_run_again_is_not_requeued() -> None:
     cluster = cluster_of(slots=8, gpus=2, preempt_requeue=True)
     cluster.run(kind(Ask(1, gpus=2), "low"))
