@@ -110,7 +110,7 @@ def test_an_action_takes_the_place_of_int_and_term_and_kill_follows(on_host, act
 
 
 def test_a_command_that_hangs_keeps_no_job_from_its_end(on_host, monkeypatch):
-    monkeypatch.setattr(control_actions, "ACTION_S", 0.5)
+    monkeypatch.setattr(control_actions, "ACTION_S", 10.0)  # in which the command has begun
 
     async def scenario(host):
         environment = host.order().environment | {"ROOT": str(host.root)}
