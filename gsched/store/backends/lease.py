@@ -119,9 +119,9 @@ class LeaseKeeper:
                 if not is_ours:
                     self._tell("another master leads")
                     return
-        with contextlib.suppress(driver().Error):
-            if self._connection is not None:
-                self._connection.execute(_END, (self._epoch,))
+        if not self._problem:
+            with contextlib.suppress(GschedError, driver().Error):
+                self._connected().execute(_END, (self._epoch,))
         self._drop()
 
     def _watch(self) -> None:
@@ -136,9 +136,12 @@ class LeaseKeeper:
             self._lost(f"the lease on the store {self._url.name} is lost: {why}")
 
     def _renew(self) -> bool:
+        return self._connected().execute(_RENEW, (self._epoch,)).rowcount == 1
+
+    def _connected(self) -> DriverConnection[Any]:
         if self._connection is None:
             self._connection = connect(self._url, "master's lease", answer_s=_ANSWER_S)
-        return self._connection.execute(_RENEW, (self._epoch,)).rowcount == 1
+        return self._connection
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -218,8 +221,9 @@ class Successor:
             return Leading(f"{holder} hands over to {successor} and", age_s) if is_promised else None
         if not locked[0] or age_s is None or age_s < LEASE_S:
             return Leading(str(holder), age_s)
+        if connection.execute(_END_SESSIONS, (_OF_MASTERS, LEASE_S, LEASE_S)).rowcount == 0:
+            return Leading(str(holder), age_s)  # somebody else is about to lead
         _log.warning("%s has not renewed its lease for %.1f seconds: its sessions are ended", holder, age_s)
-        connection.execute(_END_SESSIONS, (_OF_MASTERS, LEASE_S, LEASE_S))
         return None
 
     def has_watched(self, for_s: float) -> bool:
