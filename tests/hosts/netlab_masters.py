@@ -33,8 +33,12 @@ class TwoMasters:
 
     def is_waiting(self, host: Host) -> bool:
         """Whether the last that the master of this host has said is that it waits."""
+        return "waits to lead" in self.last_word(host)
+
+    def last_word(self, host: Host) -> str:
+        """The last line of the master's log that says how it stands."""
         lines = [line for line in self.cluster.log(host, "master").splitlines() if _TELLS_STANDING.search(line)]
-        return bool(lines) and "waits to lead" in lines[-1]
+        return lines[-1] if lines else ""
 
     def leader(self) -> str:
         """Who leads, as a user of h3 is told."""

@@ -18,6 +18,7 @@ pytest.importorskip("psycopg", reason="needs psycopg (pip install 'gsched[postgr
 
 from netlab_masters import Submissions, TwoMasters
 
+from tests.support.asking import pause_s
 from tests.support.postgresql_server import NoServer
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
@@ -27,7 +28,7 @@ WAYS = ("kill", "stop", "end_sessions", "kill_database", "hand_over")
 
 
 class Losses:
-    """Ways to lose the leader. Each returns when both masters run again."""
+    """Ways to lose the leader; `settle` comes after each."""
 
     def __init__(self, masters: TwoMasters, rng: random.Random) -> None:
         self.masters = masters
@@ -40,16 +41,26 @@ class Losses:
         both = (self.masters.a, self.masters.b)
         return (both[0], both[1]) if both[0].name == name else (both[1], both[0])
 
-    def back(self, host: Host) -> None:
-        """Start a master again that has ended, and wait until it waits."""
-        self.cluster.start_daemon(host, "master")
-        self.masters.waits(host)
+    def settle(self) -> None:
+        """Wait until one leads and the other one waits; who has ended is started again, as systemd does."""
+        until = time.monotonic() + PATIENCE_S
+        while not self.is_settled():
+            assert time.monotonic() < until, "no master leads while the other one waits"
+            time.sleep(pause_s(0.0))
+
+    def is_settled(self) -> bool:
+        for host in (self.masters.a, self.masters.b):
+            if self.cluster.daemons[host.name, "master"].poll() is not None:
+                self.cluster.start_daemon(host, "master")
+                return False
+        _, other = self.leader()
+        return self.masters.is_waiting(other) and "cannot be reached" not in self.masters.last_word(other)
 
     def kill(self) -> None:
         host, other = self.leader()
         self.cluster.kill(host, "master")
         self.led_by(other)
-        self.back(host)
+        self.cluster.start_daemon(host, "master")
 
     def stop(self) -> None:
         """SIGSTOP for longer than the lease, then SIGCONT: it ends by itself."""
@@ -59,20 +70,16 @@ class Losses:
         self.led_by(other)
         host.send(process, signal.SIGCONT)
         process.wait(PATIENCE_S)
-        del self.cluster.daemons[host.name, "master"]
-        self.back(host)
 
     def end_sessions(self) -> None:
         """An administrator of the database ends all of the cluster's sessions."""
         sessions = "FROM pg_stat_activity WHERE usename = 'gsched'"
         self.masters.database.admin(f"SELECT pg_terminate_backend(pid) {sessions}")
-        self.restarted()
 
     def kill_database(self) -> None:
         """It is back at once: whoever led goes on, or the other one leads."""
         self.masters.database.kill()
         self.masters.database.start()
-        self.restarted()
 
     def hand_over(self) -> None:
         _, other = self.leader()
@@ -86,17 +93,6 @@ class Losses:
 
     def led_by(self, host: Host) -> None:
         assert self.masters.leader() == host.name
-
-    def restarted(self) -> None:
-        """A master that was replaced meanwhile has ended, or will: start it again."""
-        leader, other = self.leader()
-        process = self.cluster.daemons[other.name, "master"]
-        if self.masters.is_waiting(other):
-            return
-        process.wait(PATIENCE_S)
-        del self.cluster.daemons[other.name, "master"]
-        self.back(other)
-        assert self.masters.leader() == leader.name
 
 
 @pytest.mark.fault
@@ -118,9 +114,11 @@ def test_no_job_is_lost_or_doubled_when_the_leader_is_lost_again_and_again(
             way = WAYS[number] if number < len(WAYS) else rng.choice(WAYS)
             began = time.monotonic()
             submissions.longest_s = 0.0
-            getattr(Losses(masters, rng), way)()
+            losses = Losses(masters, rng)
+            getattr(losses, way)()
             submissions.more(1)
             away_s[way].append(min(submissions.longest_s, time.monotonic() - began))
+            losses.settle()
     numbers = submissions.numbers
     assert len(set(numbers)) == len(numbers)
     for number in [*numbers, held]:
