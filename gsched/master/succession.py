@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 
 BROKEN_EXIT = 70
 """Exit code when the process must be restarted to replay (EX_SOFTWARE)."""
-
-
 FEEDS_S = 900.0
 """How long a takeover may take before the service manager's watchdog bites: as TimeoutStartSec of the unit."""
 
@@ -52,19 +50,19 @@ class Taken(NamedTuple):
 def take_store(loaded: Loaded, host: str, manager: ServiceManager) -> Taken | None:
     """The store, as soon as this process may lead; None: it was told to end meanwhile. Raises GschedError."""
     config = loaded.required()
-    begun = threading.Event()
     if not config.masters:
-        return Taken(loaded, open_store(config), False, begun)
+        return Taken(loaded, open_store(config), False, threading.Event())
     waiting = _Waiting(config, host, manager)
     while True:
         if not waiting.until_free():
             return None
-        _feed_meanwhile(manager, begun)
+        begun = _feed_meanwhile(manager)
         if waiting.has_waited:
             loaded = _read_again(config, host)
         try:
             store = open_store(loaded.required(), lost=leave_at_once)
         except (StoreInUse, Unavailable) as error:  # somebody else was quicker; the database has gone
+            begun.set()  # the wait feeds by itself
             if not waiting.has_waited and not isinstance(error, StoreInUse):
                 raise
             waiting.note(error.text)
@@ -84,9 +82,9 @@ def _read_again(config: ClusterConfig, host: str) -> Loaded:
     return loaded
 
 
-def _feed_meanwhile(manager: ServiceManager, begun: threading.Event) -> None:
-    """Keep the watchdog quiet while files and store are read: it was armed when the wait began."""
-    until = time.monotonic() + FEEDS_S
+def _feed_meanwhile(manager: ServiceManager) -> threading.Event:
+    """Keep the watchdog quiet until the event is set, while files and store are read: the wait has armed it."""
+    until, begun = time.monotonic() + FEEDS_S, threading.Event()
 
     def feed() -> None:
         while time.monotonic() < until and not begun.wait(manager.feed_s):
@@ -94,6 +92,7 @@ def _feed_meanwhile(manager: ServiceManager, begun: threading.Event) -> None:
 
     if manager.feed_s:
         threading.Thread(target=feed, name="feeding", daemon=True).start()
+    return begun
 
 
 def open_store(config: ClusterConfig, *, renew: bool = False, lost: Callable[[str], None] | None = None) -> EventLog:
