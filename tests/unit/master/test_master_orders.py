@@ -179,10 +179,12 @@ def test_what_the_store_has_lost_is_given_up_with_the_reason(lost: Exception) ->
 
 def test_a_fault_with_a_held_order_holds_up_no_other() -> None:
     async def story() -> None:
-        loop = Loop()
-        loop.orders.take([start("broken", 1), start("broken", 2), start("a", 3)], [])
-        while len(loop.turns) < 3:
+        loop, found = Loop(), [start("broken", 1), start("broken", 2), start("a", 3)]
+        loop.orders.take(found, [])
+        while len(loop.turns) < 1 + len(found):
             await asyncio.sleep(0)
+        # The first turn is that in which they were taken: none of them could be sent yet.
+        assert loop.turns[0] == [] and sorted(map(str, found)) == sorted(str(*turn) for turn in loop.turns[1:])
         assert loop.sent == [(start("a", 3), b"3")]
         loop.orders.close()
 
