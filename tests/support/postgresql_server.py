@@ -211,11 +211,12 @@ class PostgresqlServer:
                 pass
 
     def _run(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
-        account: dict[str, Any] = {}
+        become: list[str] = []
         if self._user is not None:
-            account = {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": [os.getegid()]}
+            ids = (f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", f"--groups={os.getegid()}")
+            become = ["setpriv", *ids, "--"]  # by Python it would be a fork, which gRPC in this process does not bear
         return subprocess.run(
-            [str(self._bin / program), *words],
+            [*become, str(self._bin / program), *words],
             capture_output=program == "initdb",
             stdout=None if program == "initdb" else subprocess.DEVNULL,
             stderr=None if program == "initdb" else subprocess.DEVNULL,
@@ -223,7 +224,6 @@ class PostgresqlServer:
             check=False,
             cwd="/",
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "GSCHED_TEST_FOLDER": f"{self.folder}/"},
-            **account,
         )
 
 

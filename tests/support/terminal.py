@@ -16,6 +16,9 @@ from typing import Any
 
 PATIENCE_S = 120.0
 """Catches a hang only."""
+HAS_TERMINAL = ("setsid", "--ctty")
+"""In front of a command: its standard input is the terminal of its session. A function between fork and exec could do
+the same, but the threads of gRPC that this process has begin again in a forked child, and end it now and then."""
 
 
 class Terminal:

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 from live_cluster import PATIENCE_S, Cluster
 
+from tests.support.terminal import HAS_TERMINAL
+
 pytestmark = pytest.mark.system
 
 
@@ -34,14 +36,12 @@ class Screen:
         self.resize(30, 100)
         self.text = b""
         self.process = subprocess.Popen(
-            [command, *words],
+            [*HAS_TERMINAL, command, *words],
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=self.theirs,
             env={**cluster.env, "TERM": term},
             cwd=cluster.folder,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
 
     def resize(self, rows: int, columns: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import shutil
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from live_cluster import Cluster
 
-from tests.support.terminal import Terminal
+from tests.support.terminal import HAS_TERMINAL, Terminal
 
 pytestmark = pytest.mark.system
 OTHER_SCREEN, OWN_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -26,14 +25,12 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
 
 def top_in(cluster: Cluster, words: tuple[str, ...], env: dict[str, str], end: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ["gsched", "top", *words],
+        [*HAS_TERMINAL, "gsched", "top", *words],
         stdin=end,
         stdout=end,
         stderr=end,
         env={**cluster.env, "TERM": "xterm-256color", **env},
         cwd=cluster.folder,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
 
 

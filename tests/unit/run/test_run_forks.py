@@ -123,6 +123,17 @@ def test_what_forks_is_the_fork_servers() -> None:
     assert found == [], "have it run by the fork server (gsched.run.program)"
 
 
+@pytest.mark.sources
+def test_no_test_beside_daemons_becomes_somebody_or_runs_code_between_fork_and_exec() -> None:
+    """There gRPC is in the process of the tests. A child that its threads end looks as if the program had failed."""
+    found = []
+    for folder in ("system", "hosts", "support"):
+        for path in sorted((ROOT / "tests" / folder).rglob("*.py")):
+            told = complaints(path.read_text(), may_fork=True)
+            found += [f"{path.relative_to(ROOT)}:{each}" for each in told if each.split(": ")[1] in BECOMING]
+    assert found == [], "begin the command with setsid --ctty (tests.support.terminal) or setpriv"
+
+
 @pytest.mark.parametrize(
     "text",
     [
