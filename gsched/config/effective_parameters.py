@@ -48,6 +48,7 @@ def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ())
         **_of_gpus(params),
         GPU_HOUR: written_price(params.prices.gpu_hour, params.prices.currency),
         KWH: written_price(params.prices.kwh, params.prices.currency),
+        "DETECT_IDLE_JOB_AFTER": params.detect_idle_after_s // 60,
         "EFFICIENCY_MIN_RUN": params.efficiency_min_run_s,
         **_of_preemption(params),
         **_of_fairshare(factors_of(params.factors, None, gpu_hosts)),

@@ -49,7 +49,6 @@ _NO_LICENCE = "there is no licence scheduler"
 _NO_CLASS = "there are no service classes; limits of lsb.resources keep shares"
 _NO_DATA = "there is no data manager; gsub -f copies files"
 _NO_CONNECTOR = "there is no resource connector"
-_NO_EXCEPTIONS = "jobs are not marked as exceptions; geff and GPU_IDLE tell of those that idle"
 _STEPS = "leave it out: what was asked for at first stays"
 
 FILTERED = "-q, -m, -J, -u, -g and -app choose among jobs"
@@ -81,7 +80,6 @@ REASONS: dict[str, str] = {
     "H": "gstop holds a job that waits",
     "K": "gwait waits for jobs",
     "N": _NO_SPEED,
-    "x": _NO_EXCEPTIONS,
     "plan": "gjobs -l shows the planned start of each job that has one",
     "ss": "there is no session scheduler",
     "gpfsio": "input and output of file systems are not counted",

@@ -20,6 +20,7 @@ from gsched.model.hosts.resource import BUILTIN, Resource
 from gsched.model.hosts.shared_resource import SharedInstance, limits_of
 from gsched.model.jobs.notice import WAYS
 from gsched.model.queues.application import Application
+from gsched.model.queues.exception_thresholds import DETECT_IDLE_AFTER_S
 from gsched.model.queues.fairshare_factors import FairshareFactors
 from gsched.model.queues.limit import Limit
 from gsched.model.queues.preempt_sparing import Sparing
@@ -201,6 +202,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """LOCAL_MAX_PREEXEC_RETRY_ACTION=EXIT: the job ends then; otherwise it is suspended (PSUSP)."""
     prices: Prices = Prices()
     """GPU_HOUR_PRICE and KWH_PRICE (ours)."""
+    detect_idle_after_s: int = DETECT_IDLE_AFTER_S
+    """DETECT_IDLE_JOB_AFTER: no job counts as idle before (JOB_IDLE of its queue)."""
     efficiency_min_run_s: float = MIN_RUN_S
     """EFFICIENCY_MIN_RUN (ours): of a job that ran for a shorter time it is not said how well it used what it had."""
     max_dispatch_per_cycle: int | None = None

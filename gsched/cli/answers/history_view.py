@@ -63,7 +63,7 @@ def history_record(stored: JobHistory, unit: str = "M", known: Mapping[str, Gpu]
         dispatched_at=teller.dispatched_at,
     )
     held = gpus_of(view, known) if known is not None else ()
-    return HistoryRecord(job=ShownJob(view=view, gpus_held=held), events=told)
+    return HistoryRecord(job=ShownJob(view=view, gpus_held=held), events=told, last=teller.last(view))
 
 
 class _Teller:
@@ -77,9 +77,18 @@ class _Teller:
         """Of the last attempt."""
         self.dispatched_at: float | None = None
         self._gpu = ""
+        self._result: AttemptResult | None = None
+        self._ended_at: float | None = None
         self._state = "PEND"
         self._before_loss = "RUN"
         self._succeeded = False
+
+    def last(self, view: JobView) -> JobView:
+        """The job as its last event left it."""
+        if self._state != "END" or self._result is None:
+            return msgspec.structs.replace(view, state=self._state)
+        state = "DONE" if self._succeeded else "EXIT"
+        return msgspec.structs.replace(view, state=state, finished_at=self._ended_at, result=self._result)
 
     def tell(self, record: EventRecord) -> Iterator[HistoryEvent]:
         try:
@@ -221,6 +230,7 @@ class _Teller:
     def _ended(self, event: events.JobFinished | events.ArrayElementsFinished) -> Iterator[HistoryEvent]:
         result = event.result
         self.usage = result.usage
+        self._result, self._ended_at = result, event.at
         self._succeeded = result.succeeded
         yield history.HistoryEnd(
             at=event.at,

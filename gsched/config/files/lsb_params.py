@@ -165,6 +165,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", retry_action, default.preexec_exit),
         factors=read_factors(settings),
         prices=read_prices(settings, findings),
+        detect_idle_after_s=settings.take("DETECT_IDLE_JOB_AFTER", minutes, default.detect_idle_after_s),
         efficiency_min_run_s=settings.take("EFFICIENCY_MIN_RUN", seconds(0), default.efficiency_min_run_s),
         egroup_update_s=settings.take("EGROUP_UPDATE_INTERVAL", update_interval, None),
     )

@@ -102,7 +102,7 @@ NOTED: dict[str, str] = {
     ),
     "EVALUATE_WAIT_CONDITION_TIMEOUT LSB_BWAIT_IN_JOBS": "a condition is judged when a job that it names changes",
     "FAIRSHARE_SCHED_CYCLE RELAX_JOB_DISPATCH_ORDER": "jobs that are alike are matched once",
-    "EADMIN_TRIGGER_DURATION EXTEND_JOB_EXCEPTION_NOTIFY": "gsub --notify tells of jobs; there is no eadmin",
+    "EADMIN_TRIGGER_DURATION EXTEND_JOB_EXCEPTION_NOTIFY": "gjobs -x shows exceptions; there is no eadmin",
     "JOB_ATTA_DIR": "files that gpost attaches are kept in the database",
     "DISPATCH_BY_QUEUE": "commands are answered during a scheduling cycle anyway",
     "MAX_RSCHED_TIME": "there is one cluster",
@@ -123,7 +123,6 @@ NOTED: dict[str, str] = {
     "LSF_DJOB_TASK_REG_WAIT_TIME DJOB_TASK_REG_WAIT_TIME": "the agents themselves start tasks and know of them",
     "DJOB_HB_INTERVAL": "the agents themselves start tasks and know of them",
     "ELIM_ABORT_VALUE": "an elim that ends is started again, and its values are unknown until then",
-    "DETECT_IDLE_JOB_AFTER": "GPU_IDLE says after how long a job counts as idle",
     "MAX_JOB_MSG_NUM": "any number of messages is kept of a job",
     "PEND_TIME_LIMIT ELIGIBLE_PEND_TIME_LIMIT ELIGIBLE_PENDING_TIME_LIMIT EPTL": (
         "LSF too ends no job for it and only passes it on to RTM; gsub -t ends a job at a time"
@@ -265,7 +264,6 @@ REFUSED: dict[str, str] = {
     "JOB_INCLUDE_POSTPROC": "a post-execution command is part of the job: gjobs shows DONE when it is over",
     "NICE": "NICE of a queue",
     "PRIORITY": "PRIORITY of a queue, -sp of a job",
-    "JOB_OVERRUN JOB_UNDERRUN JOB_IDLE": "GPU_IDLE tells of idle jobs, geff of all that ended",
     "WATCHDOG": "GPU_IDLE ends jobs that do nothing",
     "LOAD_INDEX": "a threshold stands under the name of its load index",
     "DJOB_COMMFAIL_ACTION": "a job that has lost a host waits for it (UNKWN), or runs again if it is rerunnable",

@@ -13,6 +13,7 @@ from gsched.core.records.entities import QueueState
 from gsched.master.views.array_views import ArrayCopy
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.queues.exception_thresholds import ExceptionThresholds
 from gsched.model.queues.fairshare_factors import FairshareFactors, factors_of
 from gsched.model.queues.queue import Queue, RunLimits
 from gsched.model.queues.window import is_open
@@ -105,8 +106,18 @@ def _view(
         shares=shares,
         administrators=queue.administrators,
         thresholds={name: each.text for name, each in queue.thresholds.items()},
+        exceptions=_exceptions(queue, config.params.detect_idle_after_s) or None,
         facts=dict(_facts(queue, config, state)) | factors,
         defaulted=tuple(name for name in factors if FACTORS[name].field not in stated),
+    )
+
+
+def _exceptions(queue: Queue, idle_after_s: int) -> ExceptionThresholds:
+    return ExceptionThresholds(
+        overrun_s=queue.job_overrun_s,
+        underrun_s=queue.job_underrun_s,
+        idle=queue.job_idle,
+        idle_after_s=idle_after_s,
     )
 
 

@@ -123,6 +123,12 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """GPU_IDLE; None: nobody minds idle GPUs."""
     service_idle_s: int | None = None
     """SERVICE_IDLE: a job's service that nobody has used for so long is ended; None: never."""
+    job_overrun_s: int | None = None
+    """JOB_OVERRUN: jobs that run longer are shown as exceptions; None: none is."""
+    job_underrun_s: int | None = None
+    """JOB_UNDERRUN: jobs that fail before are."""
+    job_idle: float | None = None
+    """JOB_IDLE: jobs with less CPU time in each second are."""
     orphan_grace_s: float | None = None
     """ORPHAN_JOB_TERM_GRACE_PERIOD: so much later a job ends whose dependency can never hold; None: as the cluster."""
     run_window: tuple[Window, ...] = ()

@@ -17,6 +17,7 @@ from gsched.model.hosts.topology import Topology
 from gsched.model.jobs.job import AttemptResult, JobSpec, JobState, Usage
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.ledgers.allocation import Allocation
+from gsched.model.queues.exception_thresholds import ExceptionThresholds
 
 NEVER_STARTED = 126
 """Exit code of a job that was ended while it was pending, for who waits for it. Source: bsub(1), -K."""
@@ -315,6 +316,8 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """Further parameters by LSF's names (PREEMPTION, RUN_WINDOWS, REQUEUE_EXIT_VALUES …) as text."""
     defaulted: tuple[str, ...] = ()
     """Those of the facts that nobody stated: factors of a fairshare queue."""
+    exceptions: ExceptionThresholds | None = None
+    """From when on its jobs count as exceptions; None: they never do."""
 
 
 class Parameter(msgspec.Struct, frozen=True):

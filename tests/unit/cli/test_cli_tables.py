@@ -547,7 +547,7 @@ def test_no_account(master: FakeMaster, call: NewCall) -> None:
     assert refused(call, "bacct", "-l", "99") == "No matching job found\n"
     assert " Total number of done jobs:       0 " in shown(call, "bacct")
     assert "Bad time specification" in refused(call, "bacct", "-C", "yesterday")
-    assert "-x is not supported" in refused(call, "bacct", "-x")
+    assert "-sla is not supported" in refused(call, "bacct", "-sla", "x")
 
 
 @pytest.mark.parametrize("command", ["gacct", "gusers", "gmgroup", "gugroup", "glshosts", "glsinfo", "gload"])

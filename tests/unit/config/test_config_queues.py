@@ -417,7 +417,10 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
             "RES_REQ = affinity[socket(1,same=core)]",
             "RES_REQ: Bad resource requirement syntax: Error in affinity section: same=core says nothing of sockets",
         ),
-        ("JOB_IDLE = 0.1", "JOB_IDLE is not supported yet"),
+        ("JOB_IDLE = 1.5", "JOB_IDLE: '1.5' is not a number from 0 to 1"),
+        ("JOB_OVERRUN = 0", "JOB_OVERRUN: '0' is not a whole number from 1 to"),
+        ("JOB_UNDERRUN = 1:30", "JOB_UNDERRUN: '1:30' is not a whole number from 1 to"),
+        ("WATCHDOG = 1", "WATCHDOG is not supported yet"),
         ("MAX_JOB_PREEMPT = 0", "MAX_JOB_PREEMPT: '0' is not a whole number from 1 to 2147483646"),
     ],
 )

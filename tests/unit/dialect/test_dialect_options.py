@@ -25,7 +25,7 @@ BJOBS = OptionTable(
         Option("-at", "TIME", "as it was then"),
         Option("-json", help="JSON"),
         *unsupported("aff", because="it tells nothing"),
-        *unsupported("x"),
+        *unsupported("fwd"),
     ),
     interspersed=True,
     examples=("PROGRAM -l 17",),
@@ -130,7 +130,7 @@ def test_help_shows_every_option_that_is_taken() -> None:
     assert lines[0] == "gjobs: show jobs" and "Usage: gjobs [options] [job ...]" in lines
     for option in BJOBS.options:
         assert any(line.startswith(f"  -{option.name} ") for line in lines) is not bool(option.refused)
-    assert "Known from LSF, refused by name: -aff -x" in lines
+    assert "Known from LSF, refused by name: -aff -fwd" in lines
     assert "  gjobs -l 17" in lines
     assert max(len(line) for line in BSUB.help("gsub").splitlines() if not line.startswith("Known")) <= 140
 

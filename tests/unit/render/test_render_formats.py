@@ -101,7 +101,7 @@ def test_memory_that_was_used_of_what_was_reserved() -> None:
 
 
 UNSUPPORTED = """
-hrusage ru_utime ru_stime exception_status except_stat ipendtime
+hrusage ru_utime ru_stime ipendtime
 ependtime esub kill_issue_host suspend_issue_host resume_issue_host energy gpfsio
 """
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+from gsched.cli.answers.exceptions_of_jobs import exception_counts
 from gsched.cli.options.past_time import AT, looked_at, past_time
 from gsched.cli.render.cluster import queues
 from gsched.cli.render.hosts.host_fields import QUEUE_FIELDS
@@ -40,11 +43,14 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     chosen = chosen_format(call, options, QUEUE_FIELDS, "LSB_BQUEUES_FORMAT", "l r w")
     at = past_time(call, options)
-    return shown(call, options, lambda session: _show(call, options, chosen, looked_at(session, at)))
+    return shown(call, options, lambda session: _show(call, options, chosen, looked_at(session, at), at))
 
 
-def _show(call: Call, options: Parsed, chosen: Format[QueueView] | None, look: Client | PastLook) -> int:
-    """The queues, in the layout that was asked for."""
+def _show(
+    call: Call, options: Parsed, chosen: Format[QueueView] | None, look: Client | PastLook, at: float | None
+) -> int:
+    """The queues, in the layout that was asked for; `at`: as they were then."""
+    now = time.time() if at is None else at
     views = _usable(look.queues(options.rest), options, look)
     if options.has("l", "r"):
         cluster = look.cluster()
@@ -54,6 +60,7 @@ def _show(call: Call, options: Parsed, chosen: Format[QueueView] | None, look: C
                 default_queues=cluster.default_queue.split(),
                 external_indices=cluster.external_resources,
                 whole_tree=options.has("r"),
+                exceptions=exception_counts(look, views, now),
             )
         )
         return 0

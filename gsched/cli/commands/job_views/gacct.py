@@ -9,6 +9,7 @@ from datetime import tzinfo
 from msgspec.structs import replace
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.cli.answers.exceptions_of_jobs import JobExceptions
 from gsched.cli.options.account_filters import ENDED_IN, OF_PROJECTS, OF_QUEUES, OF_USERS, ON_HOSTS, account_filter
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
@@ -40,6 +41,7 @@ TABLE = OptionTable(
         Option("json", help="with -gpu: that as JSON"),
         Option("d", help="only jobs that are done"),
         Option("e", help="only jobs that exited"),
+        Option("x", help="only jobs that ran too long, failed too soon or were idle, as their queues see it"),
         OF_USERS,
         OF_QUEUES,
         ON_HOSTS,
@@ -51,7 +53,7 @@ TABLE = OptionTable(
         Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
         *GENERAL,
-        *unsupported("cname", "Lp", "N", "rcacct", "sla", "x"),
+        *unsupported("cname", "Lp", "N", "rcacct", "sla"),
         *unsupported("f", because="gacct reads a database, not a file of LSF"),
         *unsupported(
             "aff", "E", "J", "Jd", "rusage", because="gacct -l shows all of each job, -app, -P, -q and -u choose"
@@ -80,7 +82,10 @@ def main(call: Call) -> int:
     detailed = options.has("l", "UF", "b")
     summary, use = accounts.Summary(), GpuUseSummary()
     with connected(call) as session:
-        accounted = _found(call, session.client.catalogue, wanted, jobs=detailed or options.has("gpu"))
+        accounted = _found(call, session.client.catalogue, wanted, jobs=detailed or options.has("gpu", "x"))
+        exceptions = JobExceptions(session.client.queues(), time.time()) if options.has("l", "UF", "x") else None
+        if exceptions is not None and options.has("x"):
+            accounted = (each for each in accounted if each.job is not None and exceptions.of(each.job))
         found = _counted(accounted, summary, use)
         if detailed:
             # In the order in which they ended, as an accounting file has them.
@@ -93,7 +98,7 @@ def main(call: Call) -> int:
             call.write("".join(_json(call, options, jobs, summary, use)))
             return LSF_FAILURE if wanted.ids and not summary.cpu.count else 0
         call.write(accounts.heading(wanted, zone))
-        for text in _jobs(call, options, jobs, zone) if detailed else ():
+        for text in _jobs(call, options, jobs, zone, exceptions) if detailed else ():
             call.write(text)
     if wanted.ids and not summary.cpu.count:
         call.error(NOTHING)
@@ -135,9 +140,11 @@ def _counted(found: Iterable[Account], summary: accounts.Summary, use: GpuUseSum
         yield account
 
 
-def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> Iterator[str]:
+def _jobs(
+    call: Call, options: Parsed, found: list[Account], zone: tzinfo, exceptions: JobExceptions | None
+) -> Iterator[str]:
     unit = unit_of(call)
-    rows = [(account, _record(account, unit)) for account in found]
+    rows = [(account, _record(account, unit, exceptions)) for account in found]
     if options.has("b"):
         yield accounts.render_brief(rows, zone, wide=options.has("w")) + accounts.RULE + "\n"
         return
@@ -148,11 +155,11 @@ def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> It
         yield text + used + accounts.RULE + "\n"
 
 
-def _record(account: Account, unit: str) -> ShownJob:
+def _record(account: Account, unit: str, exceptions: JobExceptions | None = None) -> ShownJob:
     view = account.job
     if view is None:
         raise BadRequest("the master gave no account of the job itself")
-    return ShownJob(view=view, unit=unit)
+    return ShownJob(view=view, unit=unit, exceptions=exceptions.of(view) if exceptions is not None else ())
 
 
 def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
 from gsched.cli.answers.attempt_use import attempts_of
+from gsched.cli.answers.exceptions_of_jobs import JobExceptions
 from gsched.cli.answers.history_view import history_record
 from gsched.cli.answers.known_gpus import known_gpus
 from gsched.cli.options.job_filters import asked_jobs
@@ -51,6 +52,7 @@ TABLE = OptionTable(
         Option("p", help="pending jobs"),
         Option("r", help="running jobs"),
         Option("s", help="suspended jobs"),
+        Option("x", help="only jobs that ran too long, failed too soon or were idle, as their queues see it"),
         Option("t", help="the events of all these jobs in order of time, of the last week"),
         Option("T", "TIMES", "with -t: of that time", "-T .-3,"),
         Option("C", "TIMES", "only jobs that ended in that time", "-C 2026/11/1,2026/11/30"),
@@ -63,7 +65,7 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("cname", "hms", "N", "sla", "x"),
+        *unsupported("cname", "hms", "N", "sla"),
         *unsupported("f", because="ghist reads a database, not a file of LSF"),
         *unsupported("G", because="-P, -app, -g and -u choose among jobs"),
         *unsupported("A", "b", "X", because="ghist -l shows all of each job, without it a line"),
@@ -104,7 +106,8 @@ def main(call: Call) -> int:
     with connected(call) as session:
         told = _told(call, session.client.past, wanted)
         known = known_gpus(session.client) if options.has("gpu") else None
-        reader = _Reader(call, wanted.jobs.ids, known)
+        exceptions = JobExceptions(session.client.queues(), now) if options.has("x") else None
+        reader = _Reader(call, wanted.jobs.ids, known, exceptions)
         texts: Iterator[str]
         if options.has("t"):
             records = [each for each in reader.read(told) if isinstance(each, HistoryRecord)]
@@ -197,7 +200,7 @@ def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQue
         span("T") if options.has("T") else TimeSpan(since=now - WEEK_S, until=now) if options.has("t") else TimeSpan()
     )
     jobs = asked_jobs(call, options, job_ids, states=states, finished=options.has("a", "d", "e", "t", "S", "D", "C"))
-    brief = not options.has("l", "UF", "t")
+    brief = not options.has("l", "UF", "t", "x")
     return HistoryQuery(
         jobs=jobs,
         submitted=span("S"),
@@ -232,11 +235,19 @@ def _gpu_record(told: tuple[HistoryRecord, JobHistory]) -> dict[str, Any]:
 class _Reader:
     """Turns stored histories into records; what cannot be told is said on standard error and counted."""
 
-    def __init__(self, call: Call, named: Sequence[int], known: Mapping[str, Gpu] | None) -> None:
+    def __init__(
+        self,
+        call: Call,
+        named: Sequence[int],
+        known: Mapping[str, Gpu] | None,
+        exceptions: JobExceptions | None,
+    ) -> None:
+        """`exceptions`: only jobs that show some are told of; None: all are."""
         self._call = call
         self._named = named
         self._unit = unit_of(call)
         self._known = known
+        self._exceptions = exceptions
         self.problems = 0
         self.count = 0
 
@@ -255,16 +266,21 @@ class _Reader:
     ) -> Iterator[tuple[HistoryRecord | JobTimes, JobHistory | JobTimes]]:
         found: set[int] = set()
         for each in told:
-            self.count += 1
             if self._named:
                 found.update((each.job_id, array_of(each.job_id)))
             if isinstance(each, JobTimes):
+                self.count += 1
                 yield each, each
                 continue
             try:
-                yield history_record(each, self._unit, self._known), each
+                record = history_record(each, self._unit, self._known)
             except GschedError as problem:
+                self.count += 1
                 self._complain(problem.text)
+                continue
+            if self._exceptions is None or self._exceptions.of(record.last or record.job.view):
+                self.count += 1
+                yield record, each
         if found:
             for job_id in self._named:
                 if job_id not in found:

@@ -13,19 +13,16 @@ from typing import Any
 import msgspec
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
-from gsched.base.ids import array_of, index_of, show_job
+from gsched.base.ids import array_of, show_job
 from gsched.cli.answers.job_explanations import check_explaining, show_explanations
+from gsched.cli.answers.job_listing import JobListing
 from gsched.cli.answers.job_texts import TEXTS, show_text, wants_text
-from gsched.cli.answers.job_thresholds import JobThresholds
-from gsched.cli.answers.known_gpus import known_gpus
-from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, asked_jobs, chosen_filter
+from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, asked_jobs
 from gsched.cli.options.job_selection import not_found, nothing_found, parse_job_ids
-from gsched.cli.options.past_time import AT, looked_at, past_time
-from gsched.cli.options.size_units import unit_of
+from gsched.cli.options.past_time import AT, past_time
 from gsched.cli.render.gpu_use.use_json import job_record
 from gsched.cli.render.jobs import job_table, jobs_long
 from gsched.cli.render.jobs.arrays import render_arrays
-from gsched.cli.render.jobs.job_devices import affinity_units, gpus_of
 from gsched.cli.render.jobs.job_fields import JOB_FIELDS, TIME_COLUMNS, USUAL_FIELDS
 from gsched.cli.render.jobs.job_gpus import job_gpu_rows
 from gsched.cli.render.jobs.pending_summary import render_summary
@@ -44,16 +41,12 @@ from gsched.cli.session.command_line import (
     read_options,
     shows_year,
 )
-from gsched.cli.session.master_links import folder_of
 from gsched.cli.session.session import Session, setting
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.session.watch import WATCH, shown
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.hosts.host import Gpu
-from gsched.model.views.catalogue import MOST_NAMED, AccountFilter
-from gsched.model.views.view import JobFilter, JobView
+from gsched.model.views.view import JobFilter
 from gsched.wire.identity.caller_identity import uid_of_user
-from gsched.wire.web_address import web_address
 
 _LEVELS = (
     "every reason; with -l the names of the hosts",
@@ -79,6 +72,7 @@ TABLE = OptionTable(
         Option("UF", help="the same, without folding lines"),
         Option("gpu", help="the GPUs of jobs, a line each, and what the jobs make of them; with -l more of each"),
         Option("aff", help="with -l: the processor units of each task of a job with affinity[]"),
+        Option("x", help="only jobs that run too long, ended too soon or are idle, as their queues see it; -l: which"),
         Option("w", help="cut nothing"),
         Option("WL", help="as without, and the time that is left until the run limit ends the job"),
         Option("WP", help="as without, and how much of its run limit the job has used"),
@@ -99,7 +93,7 @@ TABLE = OptionTable(
         *GENERAL,
         *unsupported("aps", "cname", "fwd", "Lp", "N", "plan", "hostfile"),
         *unsupported("pe", "pi", "pei", "prio", because="-p says of each pending job what it waits for"),
-        *unsupported("sla", "ss", "x", "data", "clusters", "gpfsio"),
+        *unsupported("sla", "ss", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,
     examples=(
@@ -119,6 +113,8 @@ _TABLES = "l UF w W WL WP WF A psum sum"
 """Options with a layout of their own."""
 _NOT_WITH_GPU = "o w W WL WP WF A psum sum hms"
 _LEVELLED = ("p0", "p1", "p2", "p3")
+_OF_MANY = ("A", "psum", "p4")
+"""Layouts that are not of single jobs as they run."""
 _ONLY_NOW = ("A", "psum", "p4", *(each.name for each in TEXTS))
 """What is not told of the past."""
 _UNFINISHED = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN", "ZOMBI")
@@ -133,6 +129,8 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
     if options.has("aff") and not options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -aff is given together with -l")
+    if options.has("x") and options.has(*_OF_MANY):
+        raise BadRequest(f"{program(call)}: -x cannot be given together with -{', -'.join(_OF_MANY)}")
     chosen = None if options.has("gpu") else _chosen_format(call, options)
     _check_gpu(call, options)
     job_ids = parse_job_ids(options.rest)
@@ -179,14 +177,15 @@ def _show(
     at: float | None,
 ) -> int:
     """Jobs one by one, in the layout that was asked for; `at`: as they were then."""
-    if options.has("sum") and not named and at is None and not options.has(*ONLY_HERE):
+    if options.has("sum") and not named and at is None and not options.has("x", *ONLY_HERE):
         wanted = msgspec.structs.replace(_wanted(call, options, named), application=options.last("app"))
         counts = session.client.slot_sums(wanted)
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
         return 0
     if at is None and _is_short(options, named, chosen):
         return _short(call, options, session)
-    listing = _Listing(call, options, session, named, at)
+    wanted, level = _wanted(call, options, named), _level(call, options)
+    listing = JobListing(call, options, session, wanted, level=level, fields=_fields(chosen), at=at)
     if options.has("sum"):
         counts = slots_by_state(listing.records())
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
@@ -200,9 +199,13 @@ def _show(
     return _ending_of(call, options, listing)
 
 
+def _fields(chosen: Format[ShownJob] | None) -> frozenset[str]:
+    return frozenset() if chosen is None else frozenset(column.field.name for column in chosen.columns)
+
+
 def _is_short(options: Parsed, named: tuple[int, ...], chosen: Format[ShownJob] | None) -> bool:
     """Whether a row shows little of its job, and nothing is looked at here but the row."""
-    further = (*ONLY_HERE, *TIME_COLUMNS, "W", "l", "UF", "gpu", "sum")
+    further = (*ONLY_HERE, *TIME_COLUMNS, "W", "l", "UF", "gpu", "sum", "x")
     return not named and chosen is None and not options.has(*further)
 
 
@@ -246,90 +249,7 @@ def _arrays(call: Call, options: Parsed, session: Session, named: tuple[int, ...
     return LSF_FAILURE if missing or (not found and _is_consistent(call)) else 0
 
 
-class _Listing:
-    """The jobs of one question, turned into records while they arrive: there may be a hundred thousand."""
-
-    def __init__(self, call: Call, options: Parsed, session: Session, named: tuple[int, ...], at: float | None) -> None:
-        self.at = at
-        self.now = time.time() if at is None else at
-        self._named = named
-        self._is_long = options.has("l", "UF")
-        self._with_affinity = options.has("aff")
-        self._with_gpus = options.has("gpu")
-        self._only_gpus = self._with_gpus and (options.has("json") or not self._is_long)
-        self._gpus: dict[str, Gpu] = {}
-        self._level = _level(call, options)
-        self._unit = unit_of(call)
-        self._zone = zone_of(call.env)
-        self._client = session.client
-        self._look = looked_at(session, at)
-        self._folder = folder_of(call)
-        self._views = itertools.chain(self._look.jobs(_wanted(call, options, named)), self._long_finished())
-        self._admits = chosen_filter(options)
-        self._found: set[int] = set()
-        self.count = 0
-
-    def _long_finished(self) -> Iterator[JobView]:
-        """With -l: of the jobs that were named and not found those that the history knows."""
-        missing = tuple(job_id for job_id in self._named if job_id not in self._found)
-        if self._is_long and missing and self.at is None:
-            for account in self._client.catalogue.accounts(AccountFilter(ids=missing[:MOST_NAMED]), jobs=True):
-                if account.job is not None:
-                    yield account.job
-
-    def records(self) -> Iterator[ShownJob]:
-        """To be gone through once."""
-        external: tuple[str, ...] | None = None
-        thresholds: JobThresholds | None = None
-        for view in self._views:
-            self._found.update((view.job_id, array_of(view.job_id)))
-            if not self._admits(view) or (self._only_gpus and not _has_gpus(view)):
-                continue
-            self.count += 1
-            if self._is_long and thresholds is None:
-                external = self._look.cluster().external_resources
-                thresholds = JobThresholds(self._client, self._look)
-            yield ShownJob(
-                view=view,
-                external_indices=external or (),
-                level=self._level,
-                with_hosts=self._is_long,
-                unit=self._unit,
-                zone=self._zone,
-                now=self.now if self._is_long else None,
-                thresholds=thresholds.of(view) if thresholds is not None else {},
-                affinity=affinity_units(view) if self._with_affinity else None,
-                gpus_held=gpus_of(view, self._known_gpus()) if self._with_gpus else (),
-                web_address=web_address(self._folder) if self._is_long and view.spec.service else "",
-            )
-
-    def _known_gpus(self) -> dict[str, Gpu]:
-        """Of all hosts, by UUID; asked for once."""
-        if not self._gpus:
-            self._gpus = known_gpus(self._look)
-        return self._gpus
-
-    def missing(self) -> list[int]:
-        """Jobs that were named and not found, once all records have been gone through."""
-        return [job_id for job_id in self._named if job_id not in self._found]
-
-    def why_missing(self) -> str:
-        """A line for each of them; an index is told apart from a job that is no array."""
-        lines = []
-        for job_id in self.missing():
-            is_plain = index_of(job_id) and any(
-                job.job_id == array_of(job_id)
-                for job in self._look.jobs(JobFilter(ids=(array_of(job_id),), finished=True))
-            )
-            lines.append(f"Job <{array_of(job_id)}> is not a job array\n" if is_plain else not_found([job_id]))
-        return "".join(dict.fromkeys(lines))
-
-
-def _has_gpus(view: JobView) -> bool:
-    return view.allocation is not None and any(part.gpus for part in view.allocation.hosts)
-
-
-def _ending_of(call: Call, options: Parsed, listing: _Listing) -> int:
+def _ending_of(call: Call, options: Parsed, listing: JobListing) -> int:
     """What is said, and the exit code, when all that was found has been shown."""
     if listing.missing():
         call.error(listing.why_missing())
@@ -353,7 +273,7 @@ def _is_user(name: str) -> bool:
     return name == "all" or uid_of_user(name) is not None
 
 
-def _answer_json(call: Call, options: Parsed, chosen: Format[ShownJob], listing: _Listing) -> int:
+def _answer_json(call: Call, options: Parsed, chosen: Format[ShownJob], listing: JobListing) -> int:
     """A job that does not exist is a record of its own, and neither a text on stderr nor a failure: clients read on."""
     records = list(listing.records())
     missing = listing.missing()
@@ -363,7 +283,7 @@ def _answer_json(call: Call, options: Parsed, chosen: Format[ShownJob], listing:
     return LSF_FAILURE if _is_consistent(call) and (missing or not records) else 0
 
 
-def _gpu_json(call: Call, listing: _Listing) -> int:
+def _gpu_json(call: Call, listing: JobListing) -> int:
     """The jobs that hold GPUs, and what they make of them; a job that does not exist is a record of its own."""
 
     def records() -> Iterator[dict[str, Any]]:
@@ -412,7 +332,7 @@ def _nothing(options: Parsed) -> str:
     return nothing_found(kind, options.last("q"), options.last("m"), options.last("P"), options.last("g"))
 
 
-def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, listing: _Listing) -> Iterator[str]:
+def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, listing: JobListing) -> Iterator[str]:
     """The text, some hundred jobs at a time."""
     zone, records = zone_of(call.env), listing.records()
     moment = _setting(call, options, listing.now)

@@ -46,6 +46,7 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "RESERVE_CORES_PER_GPU": ("Slots that are left for each free GPU", "slots"),
     "GPU_HOUR_PRICE": ("Price of a GPU for an hour", ""),
     "KWH_PRICE": ("Price of electricity", ""),
+    "DETECT_IDLE_JOB_AFTER": ("Run time before which no job counts as idle", "minutes"),
     "EFFICIENCY_MIN_RUN": ("Run time from which on it is said how well a job used what it had", "seconds"),
     "HOST_HISTORY_DAYS": ("How long what was seen of hosts and said of starts is kept", "days"),
     "PREEMPT_ACTION": ("What happens to a job that is preempted", ""),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gsched.cli.render.text.limit_lines import limit_tables
 from gsched.cli.render.text.text_columns import cell, left, printable
 from gsched.cli.render.text.thresholds import threshold_table
+from gsched.model.queues.exception_thresholds import ExceptionThresholds
+from gsched.model.views.job_exceptions import IDLE, OVERRUN, UNDERRUN
 from gsched.model.views.view import QueueView, ShareView
 
 _HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP\n"
@@ -47,16 +49,25 @@ def render_long(
     default_queues: Collection[str] = (),
     external_indices: Sequence[str] = (),
     whole_tree: bool = False,
+    exceptions: Mapping[str, Mapping[str, int]] | None = None,
 ) -> str:
     """-l: one record per queue, a line of dashes between them. `external_indices` stand in the tables of thresholds;
-    `whole_tree` (-r): the shares of all levels.
+    `whole_tree` (-r): the shares of all levels; `exceptions`: queue -> exception -> how many jobs show it.
     """
+    found = exceptions or {}
     return _SEPARATOR.join(
-        "".join(_record(queue, external_indices, queue.name in default_queues, whole_tree)) for queue in queues
+        "".join(_record(queue, external_indices, queue.name in default_queues, whole_tree, found.get(queue.name, {})))
+        for queue in queues
     )
 
 
-def _record(queue: QueueView, external_indices: Sequence[str], is_default: bool, whole_tree: bool) -> Iterator[str]:
+def _record(
+    queue: QueueView,
+    external_indices: Sequence[str],
+    is_default: bool,
+    whole_tree: bool,
+    exceptions: Mapping[str, int],
+) -> Iterator[str]:
     yield f"\nQUEUE: {queue.name}\n  -- {printable(queue.description) or 'No description provided.'}"
     yield "  This is the default queue.\n\n" if is_default else "\n\n"
     yield "PARAMETERS/STATISTICS\n" + _LONG_HEADER
@@ -66,6 +77,8 @@ def _record(queue: QueueView, external_indices: Sequence[str], is_default: bool,
     yield "\n"
     yield from _limit_parts(queue)
     yield "SCHEDULING PARAMETERS\n" + threshold_table(external_indices, queue.thresholds) + "\n"
+    if queue.exceptions:
+        yield exception_table(queue.exceptions, exceptions) + "\n"
     if queue.policies:
         yield f"SCHEDULING POLICIES:  {'  '.join(queue.policies)}\n"
     if USER_SHARES in queue.facts:
@@ -74,6 +87,18 @@ def _record(queue: QueueView, external_indices: Sequence[str], is_default: bool,
         yield from share_tables(own_level) if own_level else (_SHARE_TITLE.format(f"{queue.name}/"),)
         yield "\n"
     yield from _settings(queue)
+
+
+def exception_table(limits: ExceptionThresholds, counts: Mapping[str, int]) -> str:
+    """The thresholds of a queue, and how many of its jobs are beyond them."""
+    minutes = [None if each is None else each / 60 for each in (limits.overrun_s, limits.underrun_s)]
+    thresholds = ["-" if each is None else f"{each:g}" for each in (*minutes, limits.idle)]
+    jobs = [
+        "-" if said == "-" else str(counts.get(word, 0))
+        for word, said in zip((OVERRUN, UNDERRUN, IDLE), thresholds, strict=True)
+    ]
+    rows = (("Threshold", thresholds), ("Jobs", jobs))
+    return _EXCEPTION_HEADER + "".join(f"{name:<13} {a:<12} {b:<13} {c}\n" for name, (a, b, c) in rows)
 
 
 def _intervals(queue: QueueView) -> Iterator[str]:
@@ -147,6 +172,7 @@ _INTERVALS = {
     "NEW_JOB_SCHED_DELAY": "Schedule delay for a new job is {} seconds\n",
     "JOB_ACCEPT_INTERVAL": "Interval for a host to accept two jobs is {} seconds\n",
 }
+_EXCEPTION_HEADER = "JOB EXCEPTION PARAMETERS\n              OVERRUN(min) UNDERRUN(min) IDLE(cputime/runtime)\n"
 _SHARE_HEADER = " USER/GROUP   SHARES  PRIORITY  STARTED  RESERVED  CPU_TIME  RUN_TIME   ADJUST  GPU_RUN_TIME\n"
 _SHARE_TITLE = "\nSHARE_INFO_FOR: {}\n" + _SHARE_HEADER
 

@@ -190,6 +190,8 @@ def render_job(account: Account, job: ShownJob, zone: tzinfo, *, unfolded: bool 
     if job.view.share_group:
         parts.append(f"     Share group charged <{job.view.share_group}>\n")
     parts.append(_TABLE + _values(account, job))
+    if job.exceptions:
+        parts.append(f"     EXCEPTION STATUS:  {'  '.join(job.exceptions)}\n")
     if account.gpu_s:
         parts.append(f"     GPUs: {job.gpu_count};  GPU time: {account.gpu_s / 3600:.4f} hours\n")
     return "".join(parts)

@@ -23,6 +23,7 @@ from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.event import JobMoved
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.views.past_query import JobTimes
+from gsched.model.views.view import JobView
 
 STATES = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN")
 _SHORT_TITLE = "Summary of time in seconds spent in various states:\n"
@@ -196,6 +197,8 @@ class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     job: ShownJob
     events: tuple[HistoryEvent, ...] = ()
+    last: JobView | None = None
+    """The job as the last of them left it."""
 
 
 def state_seconds(record: HistoryRecord, now: float) -> dict[str, int]:

@@ -75,12 +75,6 @@ def _cpu_used(job: ShownJob, setting: FormatSetting) -> str | None:
     return hms(job.usage.cpu_s) if setting.hms else f"{job.usage.cpu_s:.1f} second(s)"
 
 
-def _cpu_share(job: ShownJob, setting: FormatSetting) -> float | None:
-    """CPU time of each second that it ran."""
-    ran_s = job.used_s
-    return None if not ran_s or _cpu_used(job, setting) is None else job.usage.cpu_s / ran_s
-
-
 def _gpu_idle(job: ShownJob, setting: FormatSetting) -> str | None:
     """Summed over its GPUs."""
     seconds = job.gpu_use.idle_s
@@ -102,13 +96,12 @@ def _idle_warned(job: ShownJob) -> float | None:
 
 
 def _idle_factor(job: ShownJob, setting: FormatSetting) -> str | None:
-    share = _cpu_share(job, setting)
-    return None if share is None else f"{share:.2f}"
+    return None if job.idle_factor is None else f"{job.idle_factor:.2f}"
 
 
 def _cpu_efficiency(job: ShownJob, setting: FormatSetting) -> str | None:
     """`100.69%` of the time of all its slots."""
-    share = _cpu_share(job, setting)
+    share = job.idle_factor
     slots = sum(host.slots for host in job.placed)
     return None if share is None or not slots else f"{100 * share / slots:.2f}%"
 
@@ -256,6 +249,9 @@ def _warning_time(job: ShownJob) -> str | None:
     return None if job.spec.warning_s is None else f"{job.spec.warning_s / 60:g}"
 
 
+EXCEPTION_STATUS = "exception_status"
+"""The field for which the thresholds of queues are asked for."""
+
 _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("jobid", 7, _plain(lambda job: str(job.job_id)), ("id",)),
     Field("jobindex", 8, _plain(lambda job: str(job.index))),
@@ -277,6 +273,7 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("restarts", 8, _plain(lambda job: str(job.view.restarts))),
     Field("kill_reason", 50, _plain(lambda job: job.view.kill_reason)),
     Field("from_host", 11, _plain(lambda job: job.spec.submit_host)),
+    Field(EXCEPTION_STATUS, 16, _plain(lambda job: "  ".join(job.exceptions)), ("except_stat",)),
     Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),
     Field("exec_host", 11, _plain(_exec_host)),
     Field("nexec_host", 10, _plain(lambda job: str(len(job.placed)) if job.placed else None)),
@@ -384,7 +381,6 @@ _REFUSED = {
     "user and system time are not told apart; cpu_used is their sum": "ru_utime:12 ru_stime:12",
     "what a job uses is added up over its hosts; mem, swap and cpu_used have it": "hrusage:50",
     "time in which a job could not have started is not told apart; pend_time is all of it": "ependtime:12 ipendtime:12",
-    "jobs that run too long, too short or idle are not marked": "exception_status:16:except_stat",
     "the energy of whole hosts is not measured; gpu_energy is": "energy:10",
     "what a job reads and writes is not measured": "gpfsio:10",
     "which esub programs a job went through is not kept": "esub:20",

@@ -84,6 +84,8 @@ def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
     for heading, texts in job_lines.used_of_host(job, job.used_s):
         yield f"\n {heading}:\n" + "".join(f" {text}\n" for text in texts)
     yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices, job.thresholds)
+    if job.exceptions:
+        yield f"\n EXCEPTION STATUS:  {'  '.join(job.exceptions)}\n"
     if job.messages:
         yield "\n EXTERNAL MESSAGES:\n" + message_table(job.messages, layout.zone)
     yield from _details(job, layout)
@@ -145,6 +147,8 @@ def _usage(job: ShownJob, sampled_at: float, layout: _Layout) -> Iterator[str]:
     facts = [f"MEM: {in_words(usage.mem_mib)}"] if usage.mem_mib is not None else []
     facts += [f"SWAP: {in_words(usage.swap_mib)}"] if usage.swap_mib is not None else []
     facts += [f"NTHREAD: {usage.threads}"] if usage.threads is not None else []
+    if job.judges_idle and job.idle_factor is not None:
+        yield layout.words(f"IDLE_FACTOR(cputime/runtime):   {job.idle_factor:.2f}")
     if facts:
         yield layout.words(";  ".join(facts))
     if usage.pgid is not None:

@@ -54,6 +54,10 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     """Names of external load indices, for the second block of the threshold table."""
     thresholds: Mapping[str, str] = {}
     """Load index -> `sched/stop`, `-` for the one that is not set."""
+    exceptions: tuple[str, ...] = ()
+    """In bjobs' words; empty where they were not asked for."""
+    judges_idle: bool = False
+    """Its queue has JOB_IDLE: bjobs prints the idle factor."""
     affinity: tuple[AffinityUnit, ...] | None = None
     """Its processor units; None when they were not asked for."""
     gpus_held: tuple[GpuOfJob, ...] = ()
@@ -147,6 +151,12 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
         """Its `cpu_s` is believed only where `usage.sampled_at` is set or the job has ended."""
         ended = self.result
         return ended.usage if ended is not None else self.view.usage or Usage()
+
+    @property
+    def idle_factor(self) -> float | None:
+        """CPU time of each second that it ran; None where that is not known, and before it ran."""
+        is_known = self.usage.sampled_at is not None or (self.ended_at is not None and self.ran)
+        return self.usage.cpu_s / self.used_s if is_known and self.used_s else None
 
     @property
     def used_s(self) -> float | None:
