@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 from fork_server import fork_server
 
@@ -224,11 +225,19 @@ def test_what_came_first_is_sent_first_and_many_go_together(spool: Path) -> None
     assert ids(play(story)) == [notice(number).notice_id for number in (1, 2, 3, 4, 5)]
 
 
-async def killed_while_it_waits(spool: Path, server: HookServer) -> None:
-    """An agent that is killed while the server has the request and has not answered."""
+def senders(pid: int | None) -> list[psutil.Process]:
+    """What the fork server `pid` has started to send notices. Another agent of the machine has senders as well."""
+    return [
+        each for each in psutil.Process(pid).children(recursive=True) if "notices.sender" in " ".join(each.cmdline())
+    ]
+
+
+async def killed_while_it_waits(spool: Path, server: HookServer) -> list[psutil.Process]:
+    """An agent that is killed while the server has the request and has not answered; its senders, which go on."""
     async with host(spool) as before:
         before.notices.order(order(notice(), server.url()))
         await asyncio.to_thread(server.wait)
+        return senders(before.forks.pid)
 
 
 def test_an_agent_that_is_killed_meanwhile_neither_loses_nor_repeats_it(spool: Path) -> None:
@@ -247,26 +256,15 @@ def test_an_agent_that_is_killed_meanwhile_neither_loses_nor_repeats_it(spool: P
     assert len(play(story, "wait").received) == 1
 
 
-def senders() -> list[int]:
-    """Processes of this user that send notices."""
-    found = []
-    for entry in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError):
-            if b"gsched.agent.notices.sender" in Path(f"/proc/{int(entry)}/cmdline").read_bytes():
-                found.append(int(entry))
-    return found
-
-
 def test_after_a_sender_was_killed_it_is_sent_again_under_its_id(spool: Path) -> None:
     """Whether it had arrived nobody can know."""
 
     async def story(server: HookServer) -> None:
-        before = set(senders())
         async with host(spool) as here:
             here.notices.order(order(notice(), server.url()))
             await asyncio.to_thread(server.wait)
-            for pid in set(senders()) - before:
-                os.kill(pid, signal.SIGKILL)
+            (sender,) = senders(here.forks.pid)
+            sender.kill()
             (end,) = await here.hears(1)
             assert (end.problem, end.tries) == ("", 2)
 
@@ -290,10 +288,8 @@ def test_a_fork_server_that_dies_meanwhile_takes_no_sender_along(spool: Path) ->
 
 def test_agent_and_sender_killed_together(spool: Path) -> None:
     async def story(server: HookServer) -> None:
-        before = set(senders())
-        await killed_while_it_waits(spool, server)
-        for pid in set(senders()) - before:
-            os.kill(pid, signal.SIGKILL)
+        (sender,) = await killed_while_it_waits(spool, server)
+        sender.kill()
         async with host(spool) as after:
             (end,) = await after.hears(1)
             assert (end.problem, end.tries) == ("", 2)
