@@ -15,6 +15,7 @@ import grpc
 
 from gsched.base.errors import GschedError, Unavailable
 from gsched.wire.calls.call_failure import THE_MASTER, error_from_rpc, retry_after_s, silent_one, tried_before
+from gsched.wire.channel_readiness import wait_until_ready
 
 RETRY_S = 0.05
 LATE_S = 2.0
@@ -190,7 +191,7 @@ class Calls:
             else:
                 time.sleep(RETRY_S)
             try:
-                grpc.channel_ready_future(self._channel).result(timeout=max(deadline - time.monotonic(), 0.001))
+                wait_until_ready(self._channel, max(deadline - time.monotonic(), 0.001))
             except grpc.FutureTimeoutError:
                 raise Unavailable(self._no_answer(last)) from None
 
