@@ -29,7 +29,7 @@ LOOK_S = 0.2
 BLOCK = re.compile(r"(?:^<!-- *(setup\s|not run:)(.*?)-->\n)?^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGING = re.compile(
     r"(^|[;&|(] *)"
-    r"(gsub|bsub|sbatch|gsched|gmod|gswitch|gkill|gstop|gresume|grequeue|gtop|gbot|grun|gpost|gadmin|gbgadd|\.) "
+    r"(gsub|bsub|sbatch|srun|qsub|gsched|gmod|gswitch|gkill|gstop|gresume|grequeue|gtop|gbot|grun|gpost|gadmin|gbgadd) "
 )
 """A command that is not asked again until it says what the page says."""
 
