@@ -107,7 +107,9 @@ class Master:
         self._config = config = loaded.required()
         self._store = store
         self._manager = manager
-        self._engine = Engine(recover(store), config, clock.now(), schedule=undisturbed(schedule_in_turns))
+        self._engine = Engine(
+            recover(store, taken.replica), config, clock.now(), schedule=undisturbed(schedule_in_turns)
+        )
         self._engine.estimates.learn(known_starts(store.place))
         jobs = self._engine.state.jobs.values()
         self._interactive = [job.job_id for job in jobs if job.spec.interactive and job.state not in FINISHED]

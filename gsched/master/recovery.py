@@ -1,28 +1,131 @@
-"""From store to state: the newest checkpoint, then every event after it. One bad record sets one job aside, no more."""
+"""From store to state: the newest checkpoint, then every event after it. One bad record sets one job aside, no more.
+
+A master that has waited has a replica, which is the state up to some record: it replays what comes after that alone.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
-from gsched.base.errors import GschedError
+from gsched.base.errors import GschedError, Unavailable
 from gsched.core.state.apply_events import IllegalEvent
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import AnyEvent
 from gsched.store.eventlog import EventLog
-from gsched.store.safeguards.quarantine import Quarantine, Quarantined
+from gsched.store.log_tail import Lineage
+from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
+from gsched.store.tables.records import StoredEvent
 
 log = logging.getLogger(__name__)
 
 
-def recover(store: EventLog) -> ClusterState:
-    """The state that the store adds up to. Raises StoreBroken if the file cannot be read at all."""
-    state, seq = state_of(store.load_checkpoint())
-    quarantine = Quarantine(state.quarantined)
-    count = apply_all(state, store.read(seq, quarantine), quarantine)
+class CannotFollow(Exception):
+    """What the store holds does not follow from what was read of it before, which is of no use any more."""
+
+
+class Replica:
+    """The state up to one record of a store that another process writes. Not thread-safe."""
+
+    def __init__(self, lineage: Lineage, state: ClusterState, seq: int) -> None:
+        """`state`: that of the checkpoint of event `seq`, or an empty one for 0."""
+        self.lineage = lineage
+        self.state = state
+        self.seq = seq
+        """Number of the last record that is in the state."""
+        self.last: StoredEvent | None = None
+        """That record; None: it has not been seen, or there is none."""
+        self.quarantine = Quarantine(state.quarantined)
+
+    def follow(self, records: Sequence[StoredEvent]) -> int:
+        """Apply what comes after the last record, with which `records` must begin; returns how many there were.
+
+        Raises CannotFollow; the state is of no use any more then.
+        """
+        if self.seq:
+            self._check_first(records[0] if records else None)
+        news = records[1:] if self.seq else records
+        for item in read_events(news, self.seq, self.quarantine):
+            self._apply(item)
+        if news:
+            self.seq, self.last = news[-1].seq, news[-1]
+            _drop_changes(self.state)
+        return len(news)
+
+    def check(self, store: EventLog) -> None:
+        """Raises CannotFollow where the store does not go on from here."""
+        if self.lineage != Lineage(store.cluster_id, store.generation):
+            raise CannotFollow("it is another store, or was begun anew")
+        if self.seq:
+            self._check_first(next(iter(store.replay(self.seq - 1)), None))
+
+    def _check_first(self, record: StoredEvent | None) -> None:
+        """A database that was put back, or replaced by a copy, has another record there, or none."""
+        if record is None or record.seq != self.seq:
+            raise CannotFollow(f"event {self.seq} is not there")
+        if self.last is not None and record != self.last:
+            raise CannotFollow(f"event {self.seq} is another one than was read before")
+        self.last = record
+
+    def _apply(self, item: tuple[int, AnyEvent] | Quarantined) -> None:
+        """What a replay would set aside is left to the replay, which says so."""
+        if isinstance(item, Quarantined):
+            if item.job_id not in self.state.quarantined:
+                raise CannotFollow(f"event {item.seq}: {item.text}")
+            return
+        number, event = item
+        try:
+            self.state.apply(event)
+        except IllegalEvent as error:
+            raise CannotFollow(f"event {number} does not fit: {error}") from None
+
+
+def _drop_changes(state: ClusterState) -> None:
+    """Let go of what the state notes for a leader that looks at it: one that starts looks at everything, and this one
+    may follow for months.
+    """
+    state.take_touched()
+    for noted in (state.running_changed, state.changed_parents, state.given_up):
+        noted.clear()
+    # What is over by now is skipped where it comes up.
+    state.waits.next_time()
+    state.ledger.next_change()
+    state.retention.first_end()
+
+
+def recover(store: EventLog, replica: Replica | None = None) -> ClusterState:
+    """The state that the store adds up to, from the replica on if there is one that fits.
+
+    Raises StoreBroken if the file cannot be read at all, Unavailable where not all of it can be read.
+    """
+    state, seq, quarantine = _begin(store, replica)
+    last = seq
+
+    def read() -> Iterator[tuple[int, AnyEvent] | Quarantined]:
+        nonlocal last
+        for item in store.read(seq, quarantine):
+            last = item.seq if isinstance(item, Quarantined) else item[0]
+            yield item
+
+    count = apply_all(state, read(), quarantine)
+    if last < store.last_seq:  # a reader may be connected to a copy that lags behind
+        raise Unavailable(f"the store {store.name} has {store.last_seq} events, and only {last} of them can be read")
     log.info("replayed %d events after number %d: %d jobs", count, seq, len(state.jobs))
     return state
+
+
+def _begin(store: EventLog, replica: Replica | None) -> tuple[ClusterState, int, Quarantine]:
+    """From what to replay: a state, and the number of the last event in it."""
+    if replica is not None:
+        try:
+            replica.check(store)
+        except CannotFollow as problem:
+            log.warning("what this master has followed is not used: %s", problem)
+        else:
+            return replica.state, replica.seq, replica.quarantine
+    state, seq = state_of(store.load_checkpoint())
+    return state, seq, Quarantine(state.quarantined)
 
 
 def apply_all(

@@ -1,7 +1,7 @@
 """The store of a cluster for the master that leads: taken at once, or when whoever leads is gone.
 
-Where lsf.conf names several masters, all but one wait here. They listen nowhere and keep nothing but an eye on the
-database; who waits has loaded what a master needs, and reads configuration and store when it is its turn.
+Where lsf.conf names several masters, all but one wait here. They listen nowhere, and look at who leads; who waits has
+loaded what a master needs, follows the store, and reads the configuration when it is its turn.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import NamedTuple
 from gsched.base.errors import BadRequest, Conflict, Unavailable
 from gsched.base.machine.service import ServiceManager
 from gsched.config.configuration import Loaded, load
+from gsched.master.following import Following
+from gsched.master.recovery import Replica
 from gsched.master.store_lineage import FIRST_HELLOS_S, how_to_go_on
 from gsched.model.config import ClusterConfig
 from gsched.model.store_url import parse_store_url
@@ -45,6 +47,8 @@ class Taken(NamedTuple):
     """This process has seen without a gap how the store was led before: it is no older state of it."""
     begun: threading.Event
     """To be set when the master feeds the service manager by itself."""
+    replica: Replica | None = None
+    """What this process has followed of the store while it waited."""
 
 
 def take_store(loaded: Loaded, host: str, manager: ServiceManager) -> Taken | None:
@@ -68,8 +72,7 @@ def take_store(loaded: Loaded, host: str, manager: ServiceManager) -> Taken | No
             waiting.note(error.text)
             continue
         has_watched = waiting.has_watched
-        waiting.close()
-        return Taken(loaded, store, has_watched, begun)
+        return Taken(loaded, store, has_watched, begun, waiting.close())
 
 
 def _read_again(config: ClusterConfig, host: str) -> Loaded:
@@ -126,7 +129,9 @@ class _Waiting:
     def __init__(self, config: ClusterConfig, host: str, manager: ServiceManager) -> None:
         self._cluster = config.cluster
         self._manager = manager
-        self._successor = Successor(parse_store_url(config.locations.store_place), host)
+        self._place = config.locations.store_place
+        self._successor = Successor(parse_store_url(self._place), host)
+        self._following: Following | None = None
         self._told_to_end = threading.Event()
         self._told = ""
         self.has_waited = False
@@ -136,9 +141,10 @@ class _Waiting:
         """Whether it has waited for longer than a master that starts asks agents, and nothing has interrupted that."""
         return self.has_waited and self._successor.has_watched(FIRST_HELLOS_S)
 
-    def close(self) -> None:
-        """It leads, and looks no more."""
+    def close(self) -> Replica | None:
+        """It leads, and looks no more; returns what it has followed of the store."""
         self._successor.close()
+        return self._following.finish() if self._following is not None else None
 
     def until_free(self) -> bool:
         """Return when nobody leads, or whoever leads is lost; False: this process was told to end.
@@ -155,6 +161,8 @@ class _Waiting:
                     return True
                 self._tell(problem or _told_of(leading))
                 self._told_to_end.wait(LOOK_S)
+            if self._following is not None:
+                self._following.stop()
             return False
         finally:
             for number, handler in was.items():
@@ -180,6 +188,8 @@ class _Waiting:
         if not self.has_waited:
             self.has_waited = True
             self._manager.ready(text)
+            self._following = Following(self._place)
+            self._following.start()
         self._manager.status(text)
         self._manager.feed()
         if how != self._told:

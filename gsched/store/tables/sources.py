@@ -23,12 +23,14 @@ class Source:
     engine: Engine
 
 
-def open_source(place: str | Path) -> Source:
-    """Connect to nothing yet. Raises NotFound for a file that is not there, BadRequest."""
+def open_source(place: str | Path, *, answer_s: float = postgresql.QUERY_ANSWER_S) -> Source:
+    """Connect to nothing yet. `answer_s`: how long a server may say nothing. Raises NotFound for a file that is not
+    there, BadRequest.
+    """
     text = str(place)
     if is_store_url(text):
         url = parse_store_url(text)
-        return Source(url.text, url.name, postgresql.reader_engine(url))
+        return Source(url.text, url.name, postgresql.reader_engine(url, answer_s))
     path = sqlite.store_path(place)
     if not path.is_file():
         raise NotFound(f"there is no store {path}")
