@@ -23,15 +23,16 @@ OPTION_HOST = click.option("--host", metavar="HOST", help="Name of the host in l
 
 @click.command()
 @OPTION_ENVDIR
-def master(envdir: str | None) -> None:
+@OPTION_HOST
+def master(envdir: str | None, host: str | None) -> None:
     """Run the master in the foreground, logging to standard error; SIGTERM ends it."""
-    serve("master", envdir, _run_master)
+    serve("master", envdir, lambda conf, manager: _run_master(conf, host or host_name(), manager))
 
 
-def _run_master(conf: str, manager: ServiceManager) -> int:
+def _run_master(conf: str, host: str, manager: ServiceManager) -> int:
     from gsched.master import daemon  # for its start-up time
 
-    return daemon.run(conf, host_name(), manager)
+    return daemon.run(conf, host, manager)
 
 
 @click.command()
