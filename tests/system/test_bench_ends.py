@@ -30,6 +30,7 @@ def is_master(process: psutil.Process) -> bool:
         ["listing.py"],
         ["promptness.py"],
         ["peers.py", "--only", ""],
+        pytest.param(["failover.py"], marks=pytest.mark.needs_postgresql),
     ],
 )
 def test_a_bench_that_is_terminated_ends_its_daemons(words: list[str]) -> None:
