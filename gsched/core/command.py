@@ -63,14 +63,20 @@ class SignalJobs(JobCommand):
     """This step of the job alone; signal 0 ends it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopJobs(JobCommand):
     """Suspend jobs, or hold those that wait."""
 
+    text: str = ""
+    """Why, for the jobs' histories."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeJobs(JobCommand):
     """Let suspended jobs go on."""
+
+    text: str = ""
+    """Why, for the jobs' histories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,11 +80,8 @@ REASONS: dict[str, str] = {
     "H": "gstop holds a job that waits",
     "K": "gwait waits for jobs",
     "N": _NO_SPEED,
-    "plan": "gjobs -l shows the planned start of each job that has one",
     "ss": "there is no session scheduler",
     "gpfsio": "input and output of file systems are not counted",
-    "noLim": "there is no LIM; a host whose agent is away is shown as unavail",
-    "hms": "times are shown as each table says; gjobs -o has them in seconds",
 }
 """Option, without its dash -> why it is refused."""
 

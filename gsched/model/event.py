@@ -321,7 +321,7 @@ class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):
     by: str
     by_system: bool = False
     reason: AnyText = ""
-    """For SSUSP: LSF's suspending reason."""
+    """For SSUSP: LSF's suspending reason; else what the user said of it."""
     preempted_by: int = 0
     """The job that took its slots; 0 when it keeps them."""
     moves_gpus: bool = False
@@ -348,6 +348,8 @@ class JobResumed(JobEvent, frozen=True, kw_only=True, tag="job_resumed"):
 
     by: str
     by_system: bool = False
+    reason: str = ""
+    """What the user said of it."""
 
 
 class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_requested"):

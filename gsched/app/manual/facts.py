@@ -34,6 +34,8 @@ _SIZES = {"LSB_UNIT_FOR_JOBS_DISPLAY": "K, M, G or T: the unit of sizes that are
 
 _YEARS = {"LSB_DISPLAY_YEAR": "Y: times with their year; the command's own variable comes first."}
 
+_HMS = {"LSB_HMS_TIME_FORMAT": "Y: durations as HH:MM:SS, as with -hms."}
+
 OWN_ENVIRONMENT: dict[str, dict[str, str]] = {
     "gsub": _SUBMITTING,
     "gjobs": {
@@ -41,6 +43,7 @@ OWN_ENVIRONMENT: dict[str, dict[str, str]] = {
         "LSB_BJOBS_PENDREASON_LEVEL": "0 to 3: how much -p says.",
         "LSB_BJOBS_CONSISTENT_EXIT_CODE": "Y: exit code 255 where no job is found.",
         "LSB_BJOBS_DISPLAY_YEAR": "Y: times with their year.",
+        **_HMS,
         **_YEARS,
         **_SIZES,
     },
@@ -48,7 +51,12 @@ OWN_ENVIRONMENT: dict[str, dict[str, str]] = {
     "gqueues": {"LSB_BQUEUES_FORMAT": "Fields to show, as of -o.", **_SIZES},
     "gusers": {"LSB_BUSERS_FORMAT": "Fields to show, as of -o.", **_SIZES},
     "gload": {"LSF_LSLOAD_FORMAT": "Fields to show, as of -o.", **_SIZES},
-    "ghist": {"LSB_BHIST_DISPLAY_YEAR": "Y: times with their year.", **_YEARS},
+    "ghist": {
+        "LSB_BHIST_DISPLAY_YEAR": "Y: times with their year.",
+        "LSB_BHIST_HOURS": "How many hours -t looks back.",
+        **_HMS,
+        **_YEARS,
+    },
     "gacct": {"LSB_BACCT_DISPLAY_YEAR": "Y: times with their year.", **_YEARS},
     "gsched-pam": {
         "PAM_USER, PAM_TYPE": "Who logs in, and which question is asked: set by pam_exec.",

@@ -30,6 +30,7 @@ JOB_TEXTS: dict[str, str] = {
         "Run {0} of an earlier generation of the store, which is not recorded, is on host {1} as well"
     ),
     "note.held_back": "Run {0} of the job is on host {1}, but is not recorded: it is not started again by itself",
+    "suspend.by_user_because": "The job was suspended by user: {0}",
     "note.termination_reason": "Job termination reason: {0}",
     "note.no_application": "The application profile {0} no longer exists: its commands are not run",
     "note.no_gpu_asked": (

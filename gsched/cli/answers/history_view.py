@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gsched.base.coded_text import coded, sentence
+from gsched.base.coded_text import AnyText, CodedText, coded, sentence
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
 from gsched.cli.render.jobs import history, job_lines
@@ -156,13 +156,14 @@ class _Teller:
             case events.JobSuspended(by_system=True):
                 yield history.suspended_by_system(event.at, sentence(event.reason) or "by the system")
             case events.JobSuspended():
-                yield history.suspended(event.at, state="USUSP" if self._state not in ("PEND", "PSUSP") else "PSUSP")
+                state = "USUSP" if self._state not in ("PEND", "PSUSP") else "PSUSP"
+                yield history.suspended(event.at, state=state, why=_said_of_stop(event.reason))
             case events.JobResumed():
                 state = "PEND" if self._state in ("PEND", "PSUSP") else "RUN"
                 yield (
                     Remark(at=event.at, state=state, text="Running")
                     if event.by_system
-                    else history.resumed(event.at, state=state)
+                    else history.resumed(event.at, state=state, why=event.reason)
                 )
             case events.JobSignalRequested():
                 yield _signalled(event)
@@ -245,6 +246,11 @@ class _Teller:
         if result.problem and not result.started:
             yield Remark(at=event.at, text=sentence(result.problem))
         yield from _why(event.at, result)
+
+
+def _said_of_stop(reason: AnyText) -> str:
+    """What the user said who suspended the job."""
+    return str(reason.values[0]) if isinstance(reason, CodedText) and reason.values else ""
 
 
 def _requeue_requested(event: events.JobRequeueRequested) -> Iterator[HistoryEvent]:

@@ -18,7 +18,7 @@ from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
-from gsched.dialect.options import Parsed
+from gsched.dialect.options import Option, Parsed
 from gsched.model.views.view import Control, JobFilter
 from gsched.wire.messages.control_action import ControlAction
 
@@ -39,6 +39,21 @@ class Said:
     done: str
     failed: str = "Job <{job}>: {error}"
     nothing: str = "No unfinished job found"
+
+
+ALL_JOBS = Option("a", help="all of yours that the options admit, as job number 0 means them")
+
+
+def meant(call: Call, options: Parsed, words: Sequence[str] | None = None) -> Sequence[str]:
+    """The words that name jobs, `words` or all that are no options; 0 where -a stands in their place. Raises BadRequest
+    for jobs beside -a.
+    """
+    words = options.rest if words is None else words
+    if not options.has("a"):
+        return words
+    if list(words) not in ([], ["0"]):
+        raise BadRequest(f"{program(call)}: -a means all jobs; name none beside it")
+    return (str(EVERY),)
 
 
 def carry_out(

@@ -30,6 +30,9 @@ from gsched.model.views.catalogue import MOST_NAMED, AccountFilter
 from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.web_address import web_address
 
+PENDING_KINDS = ("pe", "pi", "pei", "plan")
+"""Options that choose among pending jobs by why they wait."""
+
 
 class JobListing:
     """The jobs of one question, turned into records while they arrive: there may be a hundred thousand."""
@@ -44,8 +47,11 @@ class JobListing:
         level: int,
         fields: frozenset[str] = frozenset(),
         at: float | None = None,
+        eligible: bool | None = None,
     ) -> None:
-        """`level`: how much of pending reasons is told; `fields`: those of -o; `at`: jobs as they were then."""
+        """`level`: how much of pending reasons is told; `fields`: those of -o; `at`: jobs as they were then;
+        `eligible`: only pending jobs that are, or are not; None: as the options say.
+        """
         self.at = at
         self.now = time.time() if at is None else at
         self._named = wanted.ids
@@ -62,6 +68,8 @@ class JobListing:
         self._folder = folder_of(call)
         self._views = itertools.chain(self._look.jobs(wanted), self._long_finished())
         self._admits = chosen_filter(options)
+        self._eligible = _eligible(options) if eligible is None else eligible
+        self._only_planned = options.has("plan")
         self._only_exceptions = options.has("x")
         self._with_exceptions = self._is_long or self._only_exceptions or EXCEPTION_STATUS in fields
         self._found: set[int] = set()
@@ -84,8 +92,12 @@ class JobListing:
             self._found.update((view.job_id, array_of(view.job_id)))
             if not self._admits(view) or (self._only_gpus and not _has_gpus(view)):
                 continue
+            if self._only_planned and view.planned is None:
+                continue
             shown = exceptions.of(view) if exceptions is not None else ()
             if self._only_exceptions and not shown:
+                continue
+            if self._eligible is not None and ShownJob(view=view).is_ineligible is self._eligible:
                 continue
             self.count += 1
             if self._is_long and thresholds is None:
@@ -131,3 +143,8 @@ class JobListing:
 
 def _has_gpus(view: JobView) -> bool:
     return view.allocation is not None and any(part.gpus for part in view.allocation.hosts)
+
+
+def _eligible(options: Parsed) -> bool | None:
+    """True: -pe; False: -pi; the last of them counts; None: neither."""
+    return next((name == "pe" for name, _ in reversed(options.given) if name in ("pe", "pi")), None)

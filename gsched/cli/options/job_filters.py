@@ -12,12 +12,17 @@ from gsched.cli.session.call import Call
 from gsched.dialect.options import Option, Parsed
 from gsched.model.views.view import JobFilter, JobView
 
+OF_DESCRIPTION = Option("Jd", "TEXT", "only jobs of this description; * stands for anything", "-Jd 'first*'")
+WITH_RUSAGE = Option(
+    "rusage", "NAMES", "only jobs that reserve all of these resources by rusage", "-rusage mem,ngpus_excl_p"
+)
+OF_USER_GROUP = Option("G", "GROUP", "only jobs that were submitted with this user group", "-G physics")
 NARROWING = (
     Option("app", "PROFILE", "only jobs of this application profile", "-app training"),
-    Option("G", "GROUP", "only jobs that were submitted with this user group", "-G physics"),
-    Option("Jd", "TEXT", "only jobs of this description; * stands for anything", "-Jd 'first*'"),
+    OF_USER_GROUP,
+    OF_DESCRIPTION,
     Option("U", "RESERVATION", "only jobs of this advance reservation", "-U ann#0"),
-    Option("rusage", "NAMES", "only jobs that reserve all of these resources by rusage", "-rusage mem,ngpus_excl_p"),
+    WITH_RUSAGE,
 )
 ONLY_HERE = ("G", "Jd", "U", "rusage")
 """Those of them that no question to the master can say."""

@@ -156,6 +156,11 @@ def shows_year(call: Call, variable: str) -> bool:
     return (setting(call, variable) or setting(call, "LSB_DISPLAY_YEAR")).strip().upper() == "Y"
 
 
+def shows_hms(call: Call) -> bool:
+    """Whether durations are shown as HH:MM:SS without -hms. Source: lsf.conf(5), LSB_HMS_TIME_FORMAT."""
+    return setting(call, "LSB_HMS_TIME_FORMAT").strip().upper() == "Y"
+
+
 def size_unit(call: Call) -> str:
     """K, M, G or T when the caller wants sizes in that unit. Source: lsf.conf(5), LSB_UNIT_FOR_JOBS_DISPLAY."""
     unit = call.env.get("LSB_UNIT_FOR_JOBS_DISPLAY", "").upper()[:1]

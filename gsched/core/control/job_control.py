@@ -369,7 +369,7 @@ def _check_kill(command: KillJobs, config: ClusterConfig) -> None:
     _check_text(command, config)
 
 
-def _check_text(command: KillJobs | PostToJobs, config: ClusterConfig) -> None:
+def _check_text(command: KillJobs | StopJobs | ResumeJobs | PostToJobs, config: ClusterConfig) -> None:
     length = len(command.text)
     if length > MOST_TEXT:
         raise BadRequest(f"Bad argument: a message has at most {MOST_TEXT} characters, this one has {length}")
@@ -400,8 +400,8 @@ _MOVE = JobAction(_move, _move_waiting, _check_position)
 _ACTIONS: dict[type[JobCommand], JobAction[Any]] = {
     KillJobs: JobAction(kill, kill_waiting, _check_kill, waiting_first=True),
     SignalJobs: JobAction(send_signal, signal_waiting, waiting_first=True),
-    StopJobs: JobAction(stop, stop_waiting, waiting_first=True),
-    ResumeJobs: JobAction(resume, resume_waiting),
+    StopJobs: JobAction(stop, stop_waiting, _check_text, waiting_first=True),
+    ResumeJobs: JobAction(resume, resume_waiting, _check_text),
     RequeueJobs: JobAction(requeue, requeue_waiting, finished_too=True, on_ended_element=requeue_ended),
     MoveJobsToTop: _MOVE,
     MoveJobsToBottom: _MOVE,

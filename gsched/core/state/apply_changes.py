@@ -297,6 +297,7 @@ def suspended(state: ClusterState, event: JobSuspended) -> None:
         _preempt(state, job, event)
     elif not event.by_system and job.state in (JobState.RUN, JobState.SSUSP, JobState.USUSP):
         job.state = JobState.USUSP
+        job.suspend_reason = event.reason or job.suspend_reason
     else:
         refuse(job, event)
     state.touch_hosts(job)

@@ -79,8 +79,8 @@ def _requeue(request: Any, whose: _Whose) -> RequeueJobs:
 _COMMANDS: dict[str, Callable[[Any, _Whose], JobCommand]] = {
     "kill": _kill,
     "signal": _signal,
-    "stop": lambda request, whose: StopJobs(*whose),
-    "resume": lambda request, whose: ResumeJobs(*whose),
+    "stop": lambda request, whose: StopJobs(*whose, text=request.text),
+    "resume": lambda request, whose: ResumeJobs(*whose, text=request.text),
     "requeue": _requeue,
     "top": lambda request, whose: MoveJobsToTop(*whose, position=request.position or 1),
     "bottom": lambda request, whose: MoveJobsToBottom(*whose, position=request.position or 1),

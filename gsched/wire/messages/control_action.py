@@ -26,7 +26,7 @@ class ControlAction:
     states: Sequence[str] = ()
     """Of requeue: the states of those that are meant."""
     text: str = ""
-    """The message (post), or why jobs are ended (kill)."""
+    """The message (post), or why jobs are ended, suspended or resumed (kill, stop, resume)."""
     box: int = 0
     """Where the message goes."""
     attachment: bytes | None = None

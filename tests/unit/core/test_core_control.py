@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from core_world import World, first_words, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.command import KillJobs, StopJobs
 from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
+from gsched.model.event import JobResumed
 from gsched.model.hosts.host import HostConfig
 from gsched.model.jobs.job import SLURM, AttemptResult
 from gsched.model.queues.application import Application
@@ -280,3 +282,15 @@ def test_a_step_of_a_job_that_waits() -> None:
     world.submit(spec(front_end=SLURM, hold=True))
     assert world.order("signal", 1, signal=0, step=0) == ["Job has not started yet"]
     assert world.state(1) == "PSUSP"
+
+
+def test_why_a_job_is_suspended_and_resumed_is_kept() -> None:
+    world = World()
+    world.run()
+    world.order("stop", 1, text="the room is hot")
+    assert sentence(world.job(1).suspend_reason) == "The job was suspended by user: the room is hot"
+    world.order("resume", 1, text="cool again")
+    resumed = [each for each in world.events if isinstance(each, JobResumed)]
+    assert [each.reason for each in resumed] == ["cool again"] and world.job(1).suspend_reason == ""
+    with pytest.raises(BadRequest, match="a message has at most"):
+        world.order("stop", 1, text="x" * 100_000)

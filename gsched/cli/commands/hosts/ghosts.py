@@ -51,12 +51,13 @@ TABLE = OptionTable(
         REQUIREMENT,
         Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
         Option("X", help="taken for LSF's sake: host groups are never condensed"),
+        Option("noLim", help="taken for LSF's sake: the master answers, and load that it does not know is shown as -"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
         AT,
         WATCH,
         *GENERAL,
-        *unsupported("rc", "rconly", "cname", "noLim"),
+        *unsupported("rc", "rconly", "cname"),
         *unsupported(
             "attr", because="hosts have no attributes of users; a Boolean resource in lsf.shared does the same"
         ),

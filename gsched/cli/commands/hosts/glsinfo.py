@@ -17,10 +17,10 @@ TABLE = OptionTable(
         Option("r", help="resources only"),
         Option("t", help="host types only"),
         Option("m", help="host models only"),
+        Option("M", help="the same: all models that lsf.shared knows, whether a host is one or not"),
         Option("w", help="cut nothing, which is so in any case"),
         *GENERAL,
         *unsupported("cname"),
-        *unsupported("M", because="-m shows the models of hosts"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l ngpus mem", "PROGRAM -m"),
@@ -30,19 +30,19 @@ TABLE = OptionTable(
 def main(call: Call) -> int:
     """Run `glsinfo`."""
     options = read_options(call, TABLE)
-    if options.rest and options.has("t", "m"):
+    if options.rest and options.has("t", "m", "M"):
         raise BadRequest(f"{program(call)}: names behind it are those of resources; -t and -m take none")
     with connected(call) as session:
         found = session.client.catalogue.definitions()
     names = options.rest
     resources = [each for each in found.resources if not names or each.name in names]
-    everything = not names and not options.has("r", "t", "m")
+    everything = not names and not options.has("r", "t", "m", "M")
     parts = []
     if (resources and names) or everything or options.has("r"):
         parts.append(render_resources_long(resources) if options.has("l") else render_resources(resources))
     if everything or options.has("t"):
         parts.append(render_types(found.types))
-    if everything or options.has("m"):
+    if everything or options.has("m", "M"):
         parts.append(render_models(found.models))
     call.write("\n".join(parts))
     known = {each.name for each in resources}

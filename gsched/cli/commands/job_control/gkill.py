@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal as signals
 
 from gsched.base.errors import BadRequest
-from gsched.cli.answers.job_actions import carry_out
+from gsched.cli.answers.job_actions import ALL_JOBS, carry_out, meant
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
-from gsched.dialect.options import FILTERED, Option, OptionTable, unsupported
+from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.jobs.job_signal import SignalEffect, effect_of
 from gsched.wire.messages.control_action import ControlAction
 
@@ -23,12 +23,12 @@ TABLE = OptionTable(
         Option("b", help="taken for LSF's sake: many jobs are always ended at once"),
         Option("r", help="end at once: KILL, without the chance to clean up that INT and TERM give"),
         Option("l", help="list the names of the signals"),
+        ALL_JOBS,
         *FILTERS,
         GROUP,
         APPLICATION,
         *GENERAL,
         *unsupported("cname", "sla"),
-        *unsupported("a", because=FILTERED),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),
@@ -53,7 +53,7 @@ def main(call: Call) -> int:
     states = _states(options.last("stat")) if options.has("stat") else ()
     if states and options.rest not in ([], ["0"], (), ("0",)):
         raise BadRequest(f"{program(call)}: -stat chooses among all of your jobs; name no job beside it")
-    words = ["0"] if states else ()
+    words = ["0"] if states else meant(call, options)
     if options.has("r"):
         what = ControlAction(action="signal", signal=signals.SIGKILL)
         return carry_out(call, options, what, "terminated", states=states, words=words)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gsched.base.errors import BadRequest
-from gsched.cli.answers.job_actions import Said, do_to_jobs
+from gsched.cli.answers.job_actions import ALL_JOBS, Said, do_to_jobs, meant
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.session.session import Session
-from gsched.dialect.options import FILTERED, OptionTable, unsupported
+from gsched.dialect.options import OptionTable, unsupported
 from gsched.model.jobs.job import JobSpec
 from gsched.model.views.view import Control, JobFilter
 
 TABLE = OptionTable(
     summary="move jobs to another queue; a started one goes on running and is counted there",
     operands="QUEUE JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
-    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, *unsupported("sla"), *unsupported("a", because=FILTERED)),
+    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, ALL_JOBS, *unsupported("sla")),
     interspersed=True,
     examples=("PROGRAM night 1153", "PROGRAM night '1160[1-5]'", "PROGRAM -q short night 0"),
 )
@@ -35,7 +35,8 @@ def main(call: Call) -> int:
         spec = JobSpec(command="", user="", queue=queue)
         return session.client.modify(job_ids, spec, ("queue",), wanted, done=done)
 
-    return do_to_jobs(call, options, words, act, Said(f"Job <{{job}}> is switched to queue <{_braced(queue)}>"))
+    said = Said(f"Job <{{job}}> is switched to queue <{_braced(queue)}>")
+    return do_to_jobs(call, options, meant(call, options, words), act, said)
 
 
 def _braced(text: str) -> str:

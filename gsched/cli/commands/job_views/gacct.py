@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import tzinfo
 
 from msgspec.structs import replace
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.base.wildcards import Wildcards
 from gsched.cli.answers.exceptions_of_jobs import JobExceptions
 from gsched.cli.options.account_filters import ENDED_IN, OF_PROJECTS, OF_QUEUES, OF_USERS, ON_HOSTS, account_filter
+from gsched.cli.options.job_filters import OF_DESCRIPTION, WITH_RUSAGE, chosen_filter
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import job_record
 from gsched.cli.render.gpu_use.use_lines import gpu_use_block
 from gsched.cli.render.gpu_use.use_summary import GpuUseSummary, render_use_summary, use_summary_record
+from gsched.cli.render.hosts.topology import affinity_table
 from gsched.cli.render.jobs import accounts
-from gsched.cli.render.jobs.job_devices import gpus_of
+from gsched.cli.render.jobs.job_devices import affinity_units, gpus_of
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.output_formats import json_pieces
 from gsched.cli.session.call import Call
@@ -27,6 +30,7 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.times import parse_span
 from gsched.model.views.catalogue import MOST_NAMED, Account, AccountFilter, TimeSpan
+from gsched.model.views.view import JobView
 from gsched.wire.calls.catalogue_calls import Catalogue
 
 TABLE = OptionTable(
@@ -37,6 +41,7 @@ TABLE = OptionTable(
         Option("UF", help="the same, without folding lines"),
         Option("b", help="a line per job, then the summary"),
         Option("w", help="with -b: cut nothing"),
+        Option("aff", help="with -l: the processor units of each task of a job with affinity[]"),
         Option("gpu", help="what the jobs made of their GPUs, in sum; with -l of each job"),
         Option("json", help="with -gpu: that as JSON"),
         Option("d", help="only jobs that are done"),
@@ -49,20 +54,23 @@ TABLE = OptionTable(
         OF_PROJECTS,
         Option("U", "RESERVATION", "only jobs of this advance reservation"),
         Option("app", "APPLICATION", "only jobs of this application profile"),
+        Option("J", "NAME", "only jobs of this name; * stands for anything", "-J 'train*'"),
+        OF_DESCRIPTION,
+        WITH_RUSAGE,
         ENDED_IN,
         Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
         *GENERAL,
         *unsupported("cname", "Lp", "N", "rcacct", "sla"),
         *unsupported("f", because="gacct reads a database, not a file of LSF"),
-        *unsupported(
-            "aff", "E", "J", "Jd", "rusage", because="gacct -l shows all of each job, -app, -P, -q and -u choose"
-        ),
+        *unsupported("E", because="only the time in which jobs waited is counted, whatever they waited for"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l 1153", "PROGRAM -u all -C .-30,"),
 )
 
+_LOOKED_AT_HERE = ("x", "J", "Jd", "rusage")
+"""Filters that no question to the master can say."""
 MANY = 2_500
 """Accounts that the door adds up for a caller; of more the sum is made in his own process."""
 NOTHING = "No matching job found\n"
@@ -75,6 +83,8 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -b and -l cannot be given together")
     if options.has("gpu") and options.has("b"):
         raise BadRequest(f"{program(call)}: -b and -gpu cannot be given together")
+    if options.has("aff") and not options.has("l", "UF"):
+        raise BadRequest(f"{program(call)}: -aff is given together with -l")
     if options.has("json") and not options.has("gpu"):
         raise BadRequest(f"{program(call)}: -json is given together with -gpu")
     zone = zone_of(call.env)
@@ -82,10 +92,13 @@ def main(call: Call) -> int:
     detailed = options.has("l", "UF", "b")
     summary, use = accounts.Summary(), GpuUseSummary()
     with connected(call) as session:
-        accounted = _found(call, session.client.catalogue, wanted, jobs=detailed or options.has("gpu", "x"))
+        accounted = _found(
+            call, session.client.catalogue, wanted, jobs=detailed or options.has("gpu", *_LOOKED_AT_HERE)
+        )
         exceptions = JobExceptions(session.client.queues(), time.time()) if options.has("l", "UF", "x") else None
-        if exceptions is not None and options.has("x"):
-            accounted = (each for each in accounted if each.job is not None and exceptions.of(each.job))
+        if options.has(*_LOOKED_AT_HERE):
+            admits = _admits(options, exceptions)
+            accounted = (each for each in accounted if each.job is not None and admits(each.job))
         found = _counted(accounted, summary, use)
         if detailed:
             # In the order in which they ended, as an accounting file has them.
@@ -107,6 +120,18 @@ def main(call: Call) -> int:
     if options.has("gpu"):
         call.write(render_use_summary(use))
     return 0
+
+
+def _admits(options: Parsed, exceptions: JobExceptions | None) -> Callable[[JobView], bool]:
+    """Whether a job is one that the filters of _LOOKED_AT_HERE choose."""
+    chosen, named = chosen_filter(options), Wildcards(options.last("J", "*"), any_one=False)
+
+    def admits(view: JobView) -> bool:
+        names = (view.spec.name, view.spec.listed_name(view.job_id))
+        is_exception = not options.has("x") or (exceptions is not None and bool(exceptions.of(view)))
+        return is_exception and chosen(view) and any(map(named.fits, names))
+
+    return admits
 
 
 def _json(
@@ -151,6 +176,8 @@ def _jobs(
     year = shows_year(call, "LSB_BACCT_DISPLAY_YEAR")
     for account, job in rows:
         text = accounts.render_job(account, job, zone, unfolded=options.has("UF"), year=year)
+        if options.has("aff") and (units := affinity_units(job.view)):
+            text += affinity_table(units)
         used = gpu_use_block(job.usage.gpus, account.cpu_s) if options.has("gpu") else ""
         yield text + used + accounts.RULE + "\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -15,7 +15,7 @@ from gsched.cli.answers.attempt_use import attempts_of
 from gsched.cli.answers.exceptions_of_jobs import JobExceptions
 from gsched.cli.answers.history_view import history_record
 from gsched.cli.answers.known_gpus import known_gpus
-from gsched.cli.options.job_filters import asked_jobs
+from gsched.cli.options.job_filters import OF_USER_GROUP, asked_jobs
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import cpu_time, energy_of, gpu_records, named_record
@@ -25,8 +25,8 @@ from gsched.cli.render.jobs.history import HistoryRecord
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.text.output_formats import json_pieces
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options, shows_year
-from gsched.cli.session.session import connected
+from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options, shows_hms, shows_year
+from gsched.cli.session.session import connected, setting
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.times import parse_span
@@ -61,20 +61,23 @@ TABLE = OptionTable(
         Option("n", "LOGS", "taken for LSF's sake: all of the history is searched anyway"),
         Option("P", "PROJECT", "only jobs of this project"),
         Option("app", "PROFILE", "only jobs of this application profile"),
+        OF_USER_GROUP,
+        Option("X", help="taken for LSF's sake: host groups are never condensed"),
+        Option("hms", help="times in states as HH:MM:SS"),
         Option("Jd", "TEXT", "only jobs of this description; * stands for anything"),
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("cname", "hms", "N", "sla"),
+        *unsupported("cname", "N", "sla"),
         *unsupported("f", because="ghist reads a database, not a file of LSF"),
-        *unsupported("G", because="-P, -app, -g and -u choose among jobs"),
-        *unsupported("A", "b", "X", because="ghist -l shows all of each job, without it a line"),
+        *unsupported("A", "b", because="ghist -l shows all of each job, without it a line"),
     ),
     interspersed=True,
     examples=("PROGRAM -l 1153", "PROGRAM -a"),
 )
 
-WEEK_S = 7 * 24 * 3600.0
+WEEK_H = 7 * 24
+MOST_HOURS = 1_000_000
 MOST_AT_LENGTH = 100_000
 """Jobs of which every event is told; the one-line form goes as far as the master looks (HISTORY_LIMIT)."""
 FEW, FEW_AT_LENGTH = 2_500, 250
@@ -107,7 +110,7 @@ def main(call: Call) -> int:
         told = _told(call, session.client.past, wanted)
         known = known_gpus(session.client) if options.has("gpu") else None
         exceptions = JobExceptions(session.client.queues(), now) if options.has("x") else None
-        reader = _Reader(call, wanted.jobs.ids, known, exceptions)
+        reader = _Reader(call, wanted.jobs.ids, known, _admits(options, exceptions))
         texts: Iterator[str]
         if options.has("t"):
             records = [each for each in reader.read(told) if isinstance(each, HistoryRecord)]
@@ -120,7 +123,8 @@ def main(call: Call) -> int:
             layout = {"unfolded": options.has("UF"), "year": year, "with_gpus": options.has("gpu")}
             texts = _at_length(reader.read(told), zone, now, **layout)
         else:
-            texts = _summary(reader.read(told), now, wide=options.has("w"))
+            hms = options.has("hms") or shows_hms(call)
+            texts = _summary(reader.read(told), now, wide=options.has("w"), hms=hms)
         shown = _write(call, texts, reader)
     if not reader.count and not reader.problems and not options.has("json"):
         call.write("No matching job found\n")
@@ -134,6 +138,17 @@ def main(call: Call) -> int:
             f"-S ,{since[:-3]} shows older ones, and -C, -u, -q, -m, -J, -P or numbers choose among all\n"
         )
     return 0 if shown and reader.count and not reader.problems else LSF_FAILURE
+
+
+def _admits(options: Parsed, exceptions: JobExceptions | None) -> Callable[[HistoryRecord], bool]:
+    """Whether a job is one that -G and -x choose, which no question to the master can say."""
+    group = options.last("G")
+
+    def admits(record: HistoryRecord) -> bool:
+        is_exception = exceptions is None or bool(exceptions.of(record.last or record.job.view))
+        return is_exception and (not group or record.job.spec.user_group == group)
+
+    return admits
 
 
 def _told(call: Call, past: PastCalls, wanted: HistoryQuery) -> PastAnswer:
@@ -162,10 +177,10 @@ def _write(call: Call, texts: Iterator[str], reader: _Reader) -> bool:
     return shown or size > 0
 
 
-def _summary(records: Iterable[HistoryRecord | JobTimes], now: float, *, wide: bool) -> Iterator[str]:
-    head = history.SUMMARY_HEAD
+def _summary(records: Iterable[HistoryRecord | JobTimes], now: float, *, wide: bool, hms: bool) -> Iterator[str]:
+    head = history.SUMMARY_HEAD if not hms else history.SUMMARY_HEAD_HMS
     for record in records:
-        yield head + history.summary_row(record, now, wide=wide)
+        yield head + history.summary_row(record, now, wide=wide, as_hms=hms)
         head = ""
 
 
@@ -197,10 +212,14 @@ def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQue
     job_ids = tuple(job_id for job_id in parse_job_ids(options.rest) if job_id)
     states = tuple(dict.fromkeys(state for name in _STATES if options.has(name) for state in _STATES[name]))
     active = (
-        span("T") if options.has("T") else TimeSpan(since=now - WEEK_S, until=now) if options.has("t") else TimeSpan()
+        span("T")
+        if options.has("T")
+        else TimeSpan(since=now - _hours_of_t(call) * 3600, until=now)
+        if options.has("t")
+        else TimeSpan()
     )
     jobs = asked_jobs(call, options, job_ids, states=states, finished=options.has("a", "d", "e", "t", "S", "D", "C"))
-    brief = not options.has("l", "UF", "t", "x")
+    brief = not options.has("l", "UF", "t", "x", "G")
     return HistoryQuery(
         jobs=jobs,
         submitted=span("S"),
@@ -212,6 +231,16 @@ def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQue
         limit=HISTORY_LIMIT if brief else MOST_AT_LENGTH,
         with_curves=options.has("json"),
     )
+
+
+def _hours_of_t(call: Call) -> int:
+    """How far -t looks back (LSB_BHIST_HOURS). Raises BadRequest for what is no number of hours."""
+    text = setting(call, "LSB_BHIST_HOURS")
+    if not text:
+        return WEEK_H
+    if text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MOST_HOURS:
+        return int(text)
+    raise BadRequest(f"{program(call)}: LSB_BHIST_HOURS={text[:40]}: not a number of hours from 1 to {MOST_HOURS}")
 
 
 def _gpu_record(told: tuple[HistoryRecord, JobHistory]) -> dict[str, Any]:
@@ -240,14 +269,14 @@ class _Reader:
         call: Call,
         named: Sequence[int],
         known: Mapping[str, Gpu] | None,
-        exceptions: JobExceptions | None,
+        admits: Callable[[HistoryRecord], bool],
     ) -> None:
-        """`exceptions`: only jobs that show some are told of; None: all are."""
+        """`admits`: of which jobs is told."""
         self._call = call
         self._named = named
         self._unit = unit_of(call)
         self._known = known
-        self._exceptions = exceptions
+        self._admits = admits
         self.problems = 0
         self.count = 0
 
@@ -278,7 +307,7 @@ class _Reader:
                 self.count += 1
                 self._complain(problem.text)
                 continue
-            if self._exceptions is None or self._exceptions.of(record.last or record.job.view):
+            if self._admits(record):
                 self.count += 1
                 yield record, each
         if found:

@@ -15,7 +15,7 @@ import msgspec
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import array_of, show_job
 from gsched.cli.answers.job_explanations import check_explaining, show_explanations
-from gsched.cli.answers.job_listing import JobListing
+from gsched.cli.answers.job_listing import PENDING_KINDS, JobListing
 from gsched.cli.answers.job_texts import TEXTS, show_text, wants_text
 from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, asked_jobs
 from gsched.cli.options.job_selection import not_found, nothing_found, parse_job_ids
@@ -39,6 +39,7 @@ from gsched.cli.session.command_line import (
     chosen_format,
     program,
     read_options,
+    shows_hms,
     shows_year,
 )
 from gsched.cli.session.session import Session, setting
@@ -66,6 +67,10 @@ TABLE = OptionTable(
         Option("p", help="pending jobs with their reasons (-p2, or what LSB_BJOBS_PENDREASON_LEVEL says)"),
         *(Option(f"p{level}", help=f"pending jobs: {what}") for level, what in enumerate(_LEVELS)),
         Option("p4", help="everything about why each of the named jobs waits: who is in its way, and until when"),
+        Option("pe", help="pending jobs that are eligible: they wait for a place alone"),
+        Option("pi", help="pending jobs that are ineligible: they could not start even on an empty cluster"),
+        Option("pei", help="both, one after the other"),
+        Option("plan", help="pending jobs whose start is planned; with -l, when and where"),
         Option("psum", help="what all pending jobs of the cluster wait for, counted by reason"),
         Option("A", help="a line per job array with the counts of its elements"),
         Option("l", help="everything about each job"),
@@ -91,8 +96,8 @@ TABLE = OptionTable(
         AT,
         WATCH,
         *GENERAL,
-        *unsupported("aps", "cname", "fwd", "Lp", "N", "plan", "hostfile"),
-        *unsupported("pe", "pi", "pei", "prio", because="-p says of each pending job what it waits for"),
+        *unsupported("aps", "cname", "fwd", "Lp", "N", "hostfile"),
+        *unsupported("prio", because="-p says of each pending job what it waits for"),
         *unsupported("sla", "ss", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,
@@ -129,8 +134,9 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
     if options.has("aff") and not options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -aff is given together with -l")
-    if options.has("x") and options.has(*_OF_MANY):
-        raise BadRequest(f"{program(call)}: -x cannot be given together with -{', -'.join(_OF_MANY)}")
+    choosing = next((name for name in ("x", *PENDING_KINDS) if options.has(name)), "")
+    if choosing and options.has(*_OF_MANY):
+        raise BadRequest(f"{program(call)}: -{choosing} cannot be given together with -{', -'.join(_OF_MANY)}")
     chosen = None if options.has("gpu") else _chosen_format(call, options)
     _check_gpu(call, options)
     job_ids = parse_job_ids(options.rest)
@@ -177,7 +183,7 @@ def _show(
     at: float | None,
 ) -> int:
     """Jobs one by one, in the layout that was asked for; `at`: as they were then."""
-    if options.has("sum") and not named and at is None and not options.has("x", *ONLY_HERE):
+    if options.has("sum") and not named and at is None and not options.has("x", *PENDING_KINDS, *ONLY_HERE):
         wanted = msgspec.structs.replace(_wanted(call, options, named), application=options.last("app"))
         counts = session.client.slot_sums(wanted)
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
@@ -185,7 +191,11 @@ def _show(
     if at is None and _is_short(options, named, chosen):
         return _short(call, options, session)
     wanted, level = _wanted(call, options, named), _level(call, options)
-    listing = JobListing(call, options, session, wanted, level=level, fields=_fields(chosen), at=at)
+    about: dict[str, Any] = {"level": level, "fields": _fields(chosen), "at": at}
+    if options.has("pei") and not options.has("json", "sum"):
+        parts = [JobListing(call, options, session, wanted, eligible=each, **about) for each in (True, False)]
+        return _divided(call, options, chosen, parts)
+    listing = JobListing(call, options, session, wanted, **about)
     if options.has("sum"):
         counts = slots_by_state(listing.records())
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
@@ -199,13 +209,22 @@ def _show(
     return _ending_of(call, options, listing)
 
 
+def _divided(call: Call, options: Parsed, chosen: Format[ShownJob] | None, parts: list[JobListing]) -> int:
+    """-pei: the jobs that are eligible, and those that are not. A job that was named and is in neither is missing."""
+    for heading, listing in zip(("Eligible pending jobs:", "Ineligible pending jobs:"), parts, strict=True):
+        call.write(f"{heading}\n")
+        for text in _layout(call, options, chosen, listing):
+            call.write(text)
+    return _ending_of(call, options, max(parts, key=lambda listing: listing.count))
+
+
 def _fields(chosen: Format[ShownJob] | None) -> frozenset[str]:
     return frozenset() if chosen is None else frozenset(column.field.name for column in chosen.columns)
 
 
 def _is_short(options: Parsed, named: tuple[int, ...], chosen: Format[ShownJob] | None) -> bool:
     """Whether a row shows little of its job, and nothing is looked at here but the row."""
-    further = (*ONLY_HERE, *TIME_COLUMNS, "W", "l", "UF", "gpu", "sum", "x")
+    further = (*ONLY_HERE, *TIME_COLUMNS, "W", "l", "UF", "gpu", "sum", "x", *PENDING_KINDS)
     return not named and chosen is None and not options.has(*further)
 
 
@@ -301,12 +320,12 @@ def _is_consistent(call: Call) -> bool:
 
 
 def _setting(call: Call, options: Parsed, now: float) -> FormatSetting:
-    return FormatSetting(zone=zone_of(call.env), now=now, hms=options.has("hms"))
+    return FormatSetting(zone=zone_of(call.env), now=now, hms=options.has("hms") or shows_hms(call))
 
 
 def _chosen(options: Parsed) -> list[str]:
-    """The letters of _STATES that were given; -p0 … -p3 count as -p."""
-    given = {name[0] if name in _LEVELLED else name for name, _ in options.given}
+    """The letters of _STATES that were given; -p0 … -p3, -pe and the like count as -p."""
+    given = {"p" if name in (*_LEVELLED, *PENDING_KINDS) else name for name, _ in options.given}
     return [name for name in _STATES if name in given]
 
 
@@ -365,7 +384,7 @@ def _asked_at(call: Call) -> float | None:
 
 def _reason_lines(call: Call, options: Parsed) -> job_table.ReasonLines | None:
     """-p, -s: rows are followed by reasons."""
-    return job_table.ReasonLines(_asked_at(call)) if {"p", "s"} & set(_chosen(options)) else None
+    return job_table.ReasonLines(_asked_at(call)) if options.has("p", "s", *_LEVELLED) else None
 
 
 def _time_column(options: Parsed, moment: FormatSetting) -> job_table.Extra | None:

@@ -43,6 +43,16 @@ def render_users(users: Iterable[UserLimitView], *, header: bool = True, wide: b
     return "".join(lines)
 
 
+def render_pending(users: Iterable[UserLimitView], *, header: bool = True, wide: bool = False) -> str:
+    """-pl: slots and jobs that wait, and the limits of both."""
+    lines = [f"{'USER/GROUP':<18} {'MPEND':>6} {'PEND':>6} {'MPJOBS':>6} {'PJOBS':>6}\n"] if header else []
+    for user in users:
+        shown = left(printable(user.name), 18) if wide else cell(printable(user.name), 18)
+        slots = f"{_number(user.max_pending_slots):>6} {user.pend:6d}"
+        lines.append(f"{shown} {slots} {_number(user.max_pending):>6} {user.pending_jobs:6d}\n")
+    return "".join(lines)
+
+
 def _user(value: Callable[[UserLimitView], str | float | None]) -> FieldValue[UserLimitView]:
     return lambda user, _: value(user)
 

@@ -19,7 +19,7 @@ from gsched.cli.render.jobs.job_gpus import gpu_table
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
-from gsched.cli.render.text.time_texts import long_stamp
+from gsched.cli.render.text.time_texts import hms, long_stamp
 from gsched.model.event import JobMoved
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.views.past_query import JobTimes
@@ -115,10 +115,10 @@ class HistoryEnd(HistoryEvent, frozen=True, kw_only=True):
         return (how,) if self.succeeded else (how, job_lines.completion(self.term_reason) + ";")
 
 
-def suspended(at: float, *, state: str) -> Remark:
-    """bstop: `state` is PSUSP or USUSP."""
+def suspended(at: float, *, state: str, why: str = "") -> Remark:
+    """bstop: `state` is PSUSP or USUSP; `why`: what was said of it."""
     while_pending = " while pending" if state == "PSUSP" else ""
-    return Remark(at=at, state=state, text=f"Suspended by the user or administrator{while_pending}")
+    return Remark(at=at, state=state, text=f"Suspended by the user or administrator{while_pending}{_because(why)}")
 
 
 def suspended_by_system(at: float, reason: str) -> Remark:
@@ -126,10 +126,14 @@ def suspended_by_system(at: float, reason: str) -> Remark:
     return Remark(at=at, state="SSUSP", text=f"Suspended: {reason}")
 
 
-def resumed(at: float, *, state: str) -> Remark:
-    """bresume: `state` is PEND or RUN."""
+def resumed(at: float, *, state: str, why: str = "") -> Remark:
+    """bresume: `state` is PEND or RUN; `why`: what was said of it."""
     text = "Pending: Waiting for re-scheduling after being resumed by user" if state == "PEND" else "Running"
-    return Remark(at=at, state=state, text=text)
+    return Remark(at=at, state=state, text=text + _because(why))
+
+
+def _because(why: str) -> str:
+    return f": {printable(why)}" if why else ""
 
 
 def signalled(at: float, signal: str, user: str) -> Remark:
@@ -312,17 +316,23 @@ def _plain_row(told: JobTimes, now: float) -> str:
     )
 
 
-def _cells(seconds: dict[str, int], each: int, last: int) -> str:
+def _cells(seconds: dict[str, int], each: int, last: int, *, as_hms: bool = False) -> str:
+    if as_hms:
+        return "".join(left(hms(seconds[state]), each) for state in STATES) + left(hms(sum(seconds.values())), last)
     return "".join(f"{seconds[state]:<{each}d}" for state in STATES) + f"{sum(seconds.values()):<{last}d}"
 
 
 SUMMARY_HEAD = _SHORT_TITLE + _SHORT_HEADER
+SUMMARY_HEAD_HMS = (
+    "Summary of time in hours:minutes:seconds spent in various states:\n"
+    "JOBID   USER    JOB_NAME  PEND      PSUSP     RUN       USUSP     SSUSP     UNKWN     TOTAL\n"
+)
 
 
-def summary_row(told: HistoryRecord | JobTimes, now: float, *, wide: bool = False) -> str:
-    """A job's row of `ghist`; `wide` (-w) cuts nothing."""
+def summary_row(told: HistoryRecord | JobTimes, now: float, *, wide: bool = False, as_hms: bool = False) -> str:
+    """A job's row of `ghist`; `wide` (-w) cuts nothing, `as_hms` (-hms): times as HH:MM:SS."""
     if isinstance(told, JobTimes):
-        if not wide and told.name.isascii() and told.name.isprintable() and told.user.isascii():
+        if not wide and not as_hms and told.name.isascii() and told.name.isprintable() and told.user.isascii():
             return _plain_row(told, now)
         label, user, name, seconds = show_job(told.job_id), told.user, told.name, seconds_of_times(told, now)
     else:
@@ -333,7 +343,8 @@ def summary_row(told: HistoryRecord | JobTimes, now: float, *, wide: bool = Fals
         start = f"{left(label, 7)} {left(user, 7)} {left(name, 9)} "
     else:
         start = f"{cell(label, 7)} {cell(user, 7)} {cell(cut_head(name, 8), 9)} "
-    return start + _cells(seconds, 8, 10) + "\n"
+    cells = _cells(seconds, 10, 10, as_hms=True) if as_hms else _cells(seconds, 8, 10)
+    return start + cells + "\n"
 
 
 def render_summary(records: Iterable[HistoryRecord | JobTimes], now: float, *, wide: bool = False) -> str:

@@ -202,7 +202,7 @@ def _pend_state(job: ShownJob) -> str:
     """IPEND: it could not start even on an empty cluster; EPEND: it waits for a place."""
     if job.view.state not in ("PEND", "PSUSP"):
         return "NOTPEND"
-    return "IPEND" if job.view.state == "PSUSP" or job.is_ineligible else "EPEND"
+    return "IPEND" if job.is_ineligible else "EPEND"
 
 
 def _exec_host(job: ShownJob) -> str:

@@ -183,8 +183,10 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_ineligible(self) -> bool:
-        """It waits for what the job itself says, and could not start even on an empty cluster."""
-        return bool(self.view.pending_reasons) and has_code(self.view.pending_reasons[0].text, *_INELIGIBLE)
+        """It waits for what it says itself, or its queue does, and could not start even on an empty cluster."""
+        return self.view.state == "PSUSP" or (
+            bool(self.view.pending_reasons) and has_code(self.view.pending_reasons[0].text, *_INELIGIBLE)
+        )
 
     @property
     def suspending_reasons(self) -> tuple[str, ...]:
@@ -246,7 +248,8 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
 
 _INELIGIBLE = (
     *("dependency.not_satisfied", "dependency.invalid", "pending.start_time"),
-    *("pending.suspended", "pending.suspended_by_admin", "pending.restart_pause"),
+    *("pending.suspended", "pending.suspended_by_admin", "pending.restart_pause", "pending.new_job_delay"),
+    *("queue.gone", "queue.inactivated", "queue.inactivated_why", "queue.window_closed"),
 )
 
 
