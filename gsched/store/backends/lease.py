@@ -125,7 +125,8 @@ class LeaseKeeper:
         self._drop()
 
     def _watch(self) -> None:
-        while not self._ended.wait(min(RENEW_S, LEASE_S / 4)):
+        # To the end and not a moment longer: from then on another one may lead, and be told other things.
+        while not self._ended.wait(min(RENEW_S, max(0.0, self._renewed_at + LEASE_S - time.monotonic()))):
             if time.monotonic() - self._renewed_at >= LEASE_S:
                 why = self._problem or "the database does not answer, or this process was stopped"
                 self._tell(f"it could not be renewed for {LEASE_S:g} seconds: {why}")

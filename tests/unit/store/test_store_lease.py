@@ -117,6 +117,38 @@ def test_a_master_that_cannot_renew_its_lease_hears_of_it(leader: Leader, monkey
     assert "could not be renewed for 0 seconds: no route" in leader.lost.get(timeout=PATIENCE_S)
 
 
+def test_a_master_that_cannot_renew_its_lease_hears_of_it_when_it_is_over(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at some later time, when another one may lead already."""
+    keeper = leader.log._backend._lease  # type: ignore[attr-defined]
+    keeper.close()
+    waits: list[float] = []
+
+    class Waiting:
+        """Time passes with each wait, and nothing else does."""
+
+        now = keeper._renewed_at
+
+        def wait(self, timeout: float) -> bool:
+            waits.append(timeout)
+            self.now += timeout
+            return False
+
+        def is_set(self) -> bool:
+            return False
+
+    waiting = Waiting()
+    with monkeypatch.context() as patch:
+        patch.setattr(keeper, "_ended", waiting)
+        patch.setattr(lease.time, "monotonic", lambda: waiting.now)
+        patch.setattr(lease, "LEASE_S", 6.25)
+        patch.setattr(lease, "RENEW_S", 1.0)
+        keeper._watch()
+    assert sum(waits) == pytest.approx(6.25)
+    assert "could not be renewed for 6.25 seconds" in leader.lost.get(timeout=PATIENCE_S)
+
+
 def test_without_successors_there_is_no_lease(store: PostgresqlStore, tmp_path: Path, successor: Successor) -> None:
     """Nobody takes the store from such a master, however long it hangs."""
     only = EventLog(store.place, folder=tmp_path)
