@@ -25,7 +25,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.store_url import parse_store_url
 from gsched.store.backends.lease import LEASE_S, LOOK_S, Leading, Successor
 from gsched.store.eventlog import EventLog
-from gsched.store.mark import known_on_this_machine
+from gsched.store.mark import MarkFile, known_on_this_machine
 from gsched.store.safeguards.continuity import StoreLost
 from gsched.store.safeguards.failure import StoreDamaged, StoreInUse
 from gsched.wire.identity.identity_assertion import check_certificate
@@ -131,6 +131,7 @@ class _Waiting:
         self._manager = manager
         self._place = config.locations.store_place
         self._successor = Successor(parse_store_url(self._place), host)
+        self._mark = MarkFile(Path(config.locations.state_dir))
         self._following: Following | None = None
         self._told_to_end = threading.Event()
         self._told = ""
@@ -144,6 +145,7 @@ class _Waiting:
     def close(self) -> Replica | None:
         """It leads, and looks no more; returns what it has followed of the store."""
         self._successor.close()
+        self._mark.close(clean=False)
         return self._following.finish() if self._following is not None else None
 
     def until_free(self) -> bool:
@@ -176,7 +178,10 @@ class _Waiting:
 
     def _look(self) -> tuple[Leading | None, str]:
         try:
-            return self._successor.look(), ""
+            leading = self._successor.look()
+            # A database that fails over may go back in time: then this master refuses it, as the one that led does.
+            self._mark.witness(self._successor.seen)
+            return leading, ""
         except (Unavailable, BadRequest) as error:
             if not self.has_waited:
                 raise

@@ -125,6 +125,20 @@ class MarkFile:
         os.fsync(self._fd)
         self.mark = mark
 
+    def witness(self, seen: StoreMark) -> None:
+        """Another process leads the store, and this is how far it was seen to be. It never fails, as `note`, and never
+        takes back what is known of a later state, or of another store.
+        """
+        known = self.mark or StoreMark()
+        if known.cluster_id not in ("", seen.cluster_id) or known.generation > seen.generation:
+            return
+        if known.cluster_id and known.generation == seen.generation:
+            if known.seq < seen.seq:
+                self.note(seen.seq, known.next_job_id)
+        elif seen.cluster_id:
+            with contextlib.suppress(OSError):
+                self.begin(msgspec.structs.replace(seen, next_job_id=known.next_job_id))
+
     def disown(self, known: StoreMark) -> None:
         """The database is not the one that it should be: `known` is missing. Raises OSError."""
         self.begin(known)

@@ -23,7 +23,9 @@ from sqlalchemy import Connection, text
 from gsched.base.errors import GschedError, NotFound, Unavailable
 from gsched.model.store_url import StoreUrl
 from gsched.store.backends.leadership import LOCK_ROLE, Standing, lock_key
+from gsched.store.mark import StoreMark
 from gsched.store.safeguards.failure import error_text
+from gsched.store.tables.migrations import check_version
 from gsched.store.tables.postgresql import connect, driver
 
 if TYPE_CHECKING:
@@ -44,7 +46,11 @@ _REVOKE = text("DELETE FROM lease")
 _END = "DELETE FROM lease WHERE epoch = %s AND successor = ''"
 _RENEW = "UPDATE lease SET renewed_at = clock_timestamp() WHERE id = 1 AND epoch = %s"
 _HAND_OVER = "UPDATE lease SET renewed_at = clock_timestamp(), successor = %s WHERE id = 1 AND epoch = %s"
-_HAS_TABLES = "SELECT to_regclass('leader') IS NOT NULL AND to_regclass('lease') IS NOT NULL"
+_HAS_TABLES = (
+    "SELECT to_regclass('leader') IS NOT NULL AND to_regclass('lease') IS NOT NULL AND to_regclass('meta') IS NOT NULL"
+)
+_META = "SELECT key, value FROM meta WHERE key IN ('schema_version', 'cluster_id', 'generation')"
+_NEWEST = "SELECT coalesce(max(seq), 0) FROM event"
 _LEASE = (
     "SELECT leader.holder, extract(epoch FROM clock_timestamp() - lease.renewed_at)::float8, "
     "coalesce(lease.successor, '') FROM leader LEFT JOIN lease USING (id, epoch)"
@@ -193,11 +199,14 @@ class Successor:
         self._role = f"{_STANDBY.removeprefix('gsched ')}{_short(host)}"
         self._connection: DriverConnection[Any] | None = None
         self._watched_since = time.monotonic()
+        self.seen = StoreMark()
+        """How far the store was at the last look: whoever leads it later must find no less."""
 
     def look(self) -> Leading | None:
         """Who leads; None: nobody, or one whose lease was old and whose sessions have been ended.
 
-        Raises Unavailable, BadRequest; the next look begins anew.
+        Raises Unavailable, BadRequest; the next look begins anew. Raises Conflict when a newer gsched has brought the
+        store to a format that this one does not know, so that it could never lead.
         """
         failure = driver().Error
         try:
@@ -214,7 +223,10 @@ class Successor:
 
     def _found(self, connection: DriverConnection[Any]) -> Leading | None:
         has_tables = connection.execute(_HAS_TABLES).fetchone()
-        standing = connection.execute(_LEASE).fetchone() if has_tables and has_tables[0] else None
+        standing = None
+        if has_tables and has_tables[0]:
+            self.seen = self._looked_at(connection)
+            standing = connection.execute(_LEASE).fetchone()
         holder, age_s, successor = standing or ("another process", None, "")
         locked = connection.execute(_LOCKED_BY_MASTER, (LOCK_ROLE, lock_key())).fetchone()
         if locked is None:
@@ -226,6 +238,13 @@ class Successor:
             return Leading(str(holder), age_s)  # somebody else is about to lead
         _log.warning("%s has not renewed its lease for %.1f seconds: its sessions are ended", holder, age_s)
         return None
+
+    def _looked_at(self, connection: DriverConnection[Any]) -> StoreMark:
+        values = {str(key): str(value) for key, value in connection.execute(_META)}
+        check_version(int(values["schema_version"]), self._url.name)
+        row = connection.execute(_NEWEST).fetchone()
+        generation = int(values.get("generation", "1"))
+        return StoreMark(cluster_id=values["cluster_id"], generation=generation, seq=int(row[0]) if row else 0)
 
     def has_watched(self, for_s: float) -> bool:
         """Whether one session of the database has answered at every look for so long, and does now: it is the one that

@@ -12,11 +12,13 @@ import pytest
 from store_samples import noted
 from stores import PostgresqlStore
 
-from gsched.base.errors import NotFound, Unavailable
+from gsched.base.errors import Conflict, NotFound, Unavailable
 from gsched.model.store_url import parse_store_url
 from gsched.store.backends import lease
 from gsched.store.backends.lease import Successor
 from gsched.store.eventlog import EventLog
+from gsched.store.mark import MarkFile, StoreMark
+from gsched.store.safeguards.continuity import StoreLost
 from gsched.store.safeguards.failure import StoreBroken, StoreInUse
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_postgresql]
@@ -41,6 +43,7 @@ class Leader:
 
     def __init__(self, store: PostgresqlStore, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
+        self.store = store
         self.lost: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.log = EventLog(store.place, folder=folder, lost=self.lost.put)
 
@@ -147,6 +150,55 @@ def test_a_master_that_cannot_renew_its_lease_hears_of_it_when_it_is_over(
         keeper._watch()
     assert sum(waits) == pytest.approx(6.25)
     assert "could not be renewed for 6.25 seconds" in leader.lost.get(timeout=PATIENCE_S)
+
+
+def test_who_knows_no_such_format_does_not_wait_to_lead(leader: Leader, successor: Successor) -> None:
+    assert successor.look() is not None
+    leader.store.damage("update meta set value = '99' where key = 'schema_version'")
+    with pytest.raises(Conflict, match="has format 99, made by a newer gsched"):
+        successor.look()
+
+
+def test_who_waits_knows_how_far_the_store_was(
+    leader: Leader, successor: Successor, store: PostgresqlStore, tmp_path: Path
+) -> None:
+    """A database that fails over to an older state is refused by a master that has never led."""
+    folder = tmp_path / "waiting"
+    folder.mkdir()
+    mark = MarkFile(folder)
+    for number in (1, 2, 3):
+        leader.log.append([noted(number)])
+        assert successor.look() is not None
+        mark.witness(successor.seen)
+    leader.log.close()
+    store.damage("delete from event where seq > 1")
+    assert successor.look() is None
+    mark.witness(successor.seen)
+    mark.close(clean=False)
+    with pytest.raises(StoreLost, match=r"has lost events 2 to 3, of which STORE\.mark knows"):
+        EventLog(store.place, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("seen", "seq"),
+    [
+        (StoreMark(), 7),
+        (StoreMark(cluster_id="ours", seq=6), 7),
+        (StoreMark(cluster_id="ours", seq=8), 8),
+        (StoreMark(cluster_id="ours", generation=2, seq=3), 3),
+        (StoreMark(cluster_id="theirs", seq=9), 7),
+        (StoreMark(cluster_id="theirs", generation=2, seq=9), 7),
+    ],
+)
+def test_a_mark_is_never_taken_back(tmp_path: Path, seen: StoreMark, seq: int) -> None:
+    before = MarkFile(tmp_path)
+    before.begin(StoreMark(cluster_id="ours", seq=7, next_job_id=5))
+    before.close(clean=True)
+    mark = MarkFile(tmp_path)
+    mark.witness(seen)
+    mark.close(clean=False)
+    found = MarkFile(tmp_path).mark
+    assert found is not None and (found.seq, found.next_job_id) == (seq, 5)
 
 
 def test_without_successors_there_is_no_lease(store: PostgresqlStore, tmp_path: Path, successor: Successor) -> None:
