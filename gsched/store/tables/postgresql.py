@@ -53,6 +53,9 @@ _WRITING = (
     f"SET tcp_keepalives_count = {_KEEPALIVES}",
 )
 
+_answered: dict[str, tuple[str, str]] = {}
+"""Of an address with several hosts: host and port of the one that was connected to last."""
+
 
 def driver() -> ModuleType:
     """psycopg. Raises BadRequest where it is not installed."""
@@ -77,6 +80,8 @@ def connect(
     given: dict[str, Any] = {"password": read_password(url.password_file)} if url.password_file else {}
     if url.sslmode:
         given["sslmode"] = url.sslmode
+    places = _last_first(url)
+    given |= _options_of(places)
     connection = limited.connect(
         url.libpq,
         autocommit=True,
@@ -91,6 +96,8 @@ def connect(
     )
     try:
         connection.answer_s = answer_s
+        if places:
+            _answered[url.libpq] = (connection.info.host, str(connection.info.port))
         # A service file or the environment may have named another host, or another mode.
         found = connection.info.get_parameters()
         check_verified([connection.info.host or ""], found.get("sslmode", "prefer"))
@@ -103,6 +110,28 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+def _last_first(url: StoreUrl) -> list[tuple[str, str]]:
+    """Host and port of each server of an address that has several: the one that was connected to last comes first, for
+    one that is dead takes CONNECT_S each time, and a master that takes over makes several connections. Else empty.
+    """
+    named = driver().conninfo.conninfo_to_dict(url.libpq)
+    hosts = str(named.get("host") or "").split(",")
+    ports = str(named.get("port") or "5432").split(",")
+    if len(ports) == 1:
+        ports *= len(hosts)
+    if len(hosts) == 1 or len(ports) != len(hosts):
+        return []
+    places = [(host, port or "5432") for host, port in zip(hosts, ports, strict=True)]
+    return sorted(places, key=lambda place: place != _answered.get(url.libpq))
+
+
+def _options_of(places: list[tuple[str, str]]) -> dict[str, str]:
+    """As libpq takes them."""
+    if not places:
+        return {}
+    return {"host": ",".join(host for host, _ in places), "port": ",".join(port for _, port in places)}
 
 
 def read_password(path: str) -> str:
