@@ -232,7 +232,10 @@ class Master:
         most = most_connections(len(config.hosts))
 
         def open_way(authenticator: Authenticator, options: Any = SERVER_OPTIONS) -> grpc.aio.Server:
-            gate = RequestGate(authenticator, self._config_now, audit, rate_limit, self._measurements)
+            check = self._store.check_lease
+            gate = RequestGate(
+                authenticator, self._config_now, audit, rate_limit, self._measurements, check_lease=check
+            )
             return services.added_to(grpc.aio.server(interceptors=[gate], options=options))
 
         own = open_way(OwnerOnly(agents=not config.is_shared))

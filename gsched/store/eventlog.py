@@ -142,6 +142,10 @@ class EventLog:
         """
         return self._backend.hand_over(among)
 
+    def check_lease(self) -> None:
+        """Before anything is told of the store: `lost` hears at once where another master may lead by now."""
+        self._backend.check_lease()
+
     def append(
         self,
         events: Sequence[AnyEvent],

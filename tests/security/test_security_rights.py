@@ -130,7 +130,16 @@ class Setting:
         self.behind = Answering()
         self.clock = 0.0
         rate_limit, reads = RateLimit(lambda: self.clock), RepeatedReads(lambda: self.clock)
-        self.gate = RequestGate(self.auth, self.config, self.audit, rate_limit, reads=reads)
+        self.checks: list[int] = []
+        """How many calls had been answered at each look at the lease."""
+        self.gate = RequestGate(
+            self.auth,
+            self.config,
+            self.audit,
+            rate_limit,
+            reads=reads,
+            check_lease=lambda: self.checks.append(len(self.behind.users)),
+        )
         self.socket = str(folder / "s")
         self.client: Client
 
@@ -186,6 +195,19 @@ def played(tmp_path: Path) -> Callable[[Callable[[Setting], Awaitable[None]]], N
 
 Played = Callable[[Callable[[Setting], Awaitable[None]]], None]
 SPEC = JobSpec(command="echo PASSWORD", user="", queue="normal")
+
+
+def test_the_lease_is_looked_at_before_each_answer(played: Played) -> None:
+    """A master that goes on after a stop must not tell what it knew before: another one may lead."""
+
+    async def story(setting: Setting) -> None:
+        await setting.ask(lambda client: client.submit(Submission(spec=SPEC)))
+        await setting.ask(lambda client: client.cluster())
+        setting.behind.held.set()
+        await setting.ask(lambda client: list(client.jobs()))
+        assert len(setting.checks) == 3 and setting.checks[0] == 0
+
+    played(story)
 
 
 def test_a_caller_is_asked_for_once_and_known_behind_the_gate(played: Played) -> None:

@@ -79,13 +79,16 @@ class RequestGate(grpc.aio.ServerInterceptor):
         rate_limit: RateLimit | None = None,
         measurements: Measurements | None = None,
         reads: RepeatedReads | None = None,
+        check_lease: Callable[[], None] = lambda: None,
     ) -> None:
+        """`check_lease` ends this process where another one may lead by now: what is told here would be out of date."""
         self._measurements = measurements or Measurements()
         self._auth = auth
         self._config = config
         self._audit = audit
         self._rate_limit = rate_limit or RateLimit()
         self._reads = reads or RepeatedReads()
+        self._check_lease = check_lease
         self._refusals = Refusals()
         self._handlers: dict[str, Any] = {}
 
@@ -257,6 +260,7 @@ class RequestGate(grpc.aio.ServerInterceptor):
                 self._write(name, caller, request, {"outcome": "refused", "why": _why(error)})
             after = (RETRY_AFTER_MS, str(max(1, round(error.after_s * 1000))))
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, error.text, trailing_metadata=(after,))
+        self._check_lease()
         return caller
 
     async def _refuse(

@@ -67,6 +67,11 @@ class Backend(Protocol):
         Raises NotFound when none waits, Unavailable, BadRequest.
         """
 
+    def check_lease(self) -> None:
+        """Before anything is told of the store: where the lease is over, so that another process may have written more,
+        `lost` hears of it at once. It asks nobody and waits for nobody.
+        """
+
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """What it means that the log cannot be read."""
 

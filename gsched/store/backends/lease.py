@@ -133,10 +133,18 @@ class LeaseKeeper:
     def _watch(self) -> None:
         # To the end and not a moment longer: from then on another one may lead, and be told other things.
         while not self._ended.wait(min(RENEW_S, max(0.0, self._renewed_at + LEASE_S - time.monotonic()))):
-            if time.monotonic() - self._renewed_at >= LEASE_S:
-                why = self._problem or "the database does not answer, or this process was stopped"
-                self._tell(f"it could not be renewed for {LEASE_S:g} seconds: {why}")
+            if self.check():
                 return
+
+    def check(self) -> bool:
+        """Whether it is over, which `lost` hears of then. For any thread: one that goes on after a stop of the process
+        may be quicker than the one that watches.
+        """
+        if time.monotonic() - self._renewed_at < LEASE_S:
+            return False
+        why = self._problem or "the database does not answer, or this process was stopped"
+        self._tell(f"it could not be renewed for {LEASE_S:g} seconds: {why}")
+        return True
 
     def _tell(self, why: str) -> None:
         if not self._ended.is_set() and self._told.acquire(blocking=False):

@@ -166,6 +166,11 @@ class PostgresqlBackend:
         """See Backend."""
         return hand_over(self._url, self.epoch, among)
 
+    def check_lease(self) -> None:
+        """See Backend."""
+        if self._lease is not None:
+            self._lease.check()
+
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """See Backend."""
         return Unavailable(f"the store {self.name} cannot be read: {error_text(error)}")

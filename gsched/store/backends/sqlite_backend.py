@@ -193,6 +193,9 @@ class SqliteBackend:
         """See Backend. A file has one master."""
         raise NotFound("no other master waits: a store in a file has one")
 
+    def check_lease(self) -> None:
+        """See Backend. A file has one master."""
+
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """See Backend."""
         return before_commit(error, self.name)

@@ -152,6 +152,21 @@ def test_a_master_that_cannot_renew_its_lease_hears_of_it_when_it_is_over(
     assert "could not be renewed for 6.25 seconds" in leader.lost.get(timeout=PATIENCE_S)
 
 
+def test_a_lease_that_is_over_is_noticed_before_anything_is_told(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the thread that watches it does meanwhile."""
+    monkeypatch.setattr(lease, "RENEW_S", 3600.0)
+    leader.log.check_lease()
+    assert leader.lost.empty()
+    with monkeypatch.context() as patch:
+        patch.setattr(lease, "LEASE_S", 0.0)
+        leader.log.check_lease()
+        assert "could not be renewed for 0 seconds" in leader.lost.get(timeout=PATIENCE_S)
+        leader.log.check_lease()
+        assert leader.lost.empty(), "it is told once"
+
+
 def test_who_knows_no_such_format_does_not_wait_to_lead(leader: Leader, successor: Successor) -> None:
     assert successor.look() is not None
     leader.store.damage("update meta set value = '99' where key = 'schema_version'")
