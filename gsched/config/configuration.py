@@ -266,6 +266,7 @@ def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:
         host_lost_after_s=conf.host_lost_after_s,
         job_report=conf.job_report,
         stdout_direct=conf.stdout_direct,
+        default_job_group=conf.default_job_group or file.params.default_job_group,
         mail_to=conf.mail_to,
         mail_program=conf.mail_program,
         mail_server=conf.mail_server,

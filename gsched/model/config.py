@@ -122,6 +122,16 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """MBD_SLEEP_TIME: the unit of JOB_ACCEPT_INTERVAL and of MAX_RESERVE_TIME; the master itself never sleeps."""
     job_accept_interval_s: float = 0.0
     clean_period_s: int = 3600
+    clean_period_done_s: int | None = None
+    """CLEAN_PERIOD_DONE: as CLEAN_PERIOD, of jobs that are DONE; None: the same."""
+    default_job_group: str = ""
+    """LSB_DEFAULT_JOBGROUP, DEFAULT_JOBGROUP: group of jobs that name none; %p and %u in it are project and user."""
+    max_requeue: int | None = None
+    """MAX_JOB_REQUEUE, where neither profile nor queue says."""
+    users_resume: bool = False
+    """ENABLE_USER_RESUME: users let their jobs go on that an administrator has suspended."""
+    only_admins_move: bool = False
+    """JOB_POSITION_CONTROL_BY_ADMIN: gtop and gbot are for administrators alone."""
     host_history_days: int = 366
     """HOST_HISTORY_DAYS (ours): how long what was seen of hosts, and said of starts, is kept; 0: for ever."""
     max_job_id: int = 2147483646

@@ -19,7 +19,7 @@ _SUBMITTING = {
     "LSB_DEFAULTQUEUE": "Queues to choose from without -q.",
     "LSB_DEFAULTPROJECT": "Project without -P.",
     "LSB_DEFAULT_APP": "Application profile without -app.",
-    "LSB_DEFAULT_JOBGROUP": "Job group without -g.",
+    "LSB_DEFAULT_JOBGROUP": "Job group without -g; %p and %u in it are the project and the user.",
     "LSB_DEFAULT_USERGROUP": "User group without -G.",
     "LSB_JOB_CWD": "Working directory of the job without -cwd.",
     "LSB_ESUB_METHOD": "esub programs that run before those of -a.",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
@@ -19,6 +20,7 @@ from gsched.config.grammar.unsupported import AS_HERE_PARAMS, REFUSED_PARAMS, WI
 from gsched.config.grammar.values import (
     KeyValues,
     absolute_path,
+    default_group,
     group_name,
     integer,
     job_folder,
@@ -50,6 +52,7 @@ DEFAULT_SLEEP_S = 10.0
 """MBD_SLEEP_TIME where it is not set: the unit of JOB_ACCEPT_INTERVAL and of MAX_RESERVE_TIME."""
 
 _LARGEST = 2**31 - 2
+_COUNT = integer(0, _LARGEST)
 _FACTOR = real(0, 1e6)
 _WORDS_OF_PREEMPTION = {"suspend": False, "requeue": True}
 
@@ -127,7 +130,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         clean_period_s=settings.take("CLEAN_PERIOD", integer(0, 10**9), default.clean_period_s),
         host_history_days=settings.take("HOST_HISTORY_DAYS", integer(0, 36_500), default.host_history_days),
         max_job_id=settings.take("MAX_JOBID", integer(1, 2147483646), default.max_job_id),
-        max_pending=settings.take("MAX_PEND_JOBS", integer(0, _LARGEST), None),
+        max_pending=settings.take("MAX_PEND_JOBS", _COUNT, settings.take("MAX_PENDING_JOBS", _COUNT, None)),
         max_pending_slots=settings.take("MAX_PEND_SLOTS", integer(0, _LARGEST), None),
         job_terminate_interval_s=settings.take("JOB_TERMINATE_INTERVAL", seconds(0), default.job_terminate_interval_s),
         gpu_shared_jobs=settings.take("GPU_SHARED_JOBS", integer(1, 1024), default.gpu_shared_jobs),
@@ -168,7 +171,19 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         detect_idle_after_s=settings.take("DETECT_IDLE_JOB_AFTER", minutes, default.detect_idle_after_s),
         efficiency_min_run_s=settings.take("EFFICIENCY_MIN_RUN", seconds(0), default.efficiency_min_run_s),
         egroup_update_s=settings.take("EGROUP_UPDATE_INTERVAL", update_interval, None),
+        **_of_jobs(settings, findings),
     )
+
+
+def _of_jobs(settings: KeyValues, findings: Findings) -> dict[str, Any]:
+    """Who may do what with jobs, in which group they are, and for how long those that are done are listed."""
+    return {
+        "clean_period_done_s": _clean_period_done(settings, findings),
+        "default_job_group": settings.take("DEFAULT_JOBGROUP", default_group, ""),
+        "max_requeue": settings.take("MAX_JOB_REQUEUE", _COUNT, None),
+        "users_resume": settings.take("ENABLE_USER_RESUME", yes_or_no, False),
+        "only_admins_move": settings.take("JOB_POSITION_CONTROL_BY_ADMIN", yes_or_no, False),
+    }
 
 
 def _orphan_grace(settings: KeyValues, findings: Findings) -> float:
@@ -177,6 +192,17 @@ def _orphan_grace(settings: KeyValues, findings: Findings) -> float:
     at = settings.place("ORPHAN_JOB_TERM_GRACE_PERIOD")
     if at is not None and not settings.take("KILL_ON_INVALID_DEPENDENCY", yes_or_no, True):
         findings.note(at, "ORPHAN_JOB_TERM_GRACE_PERIOD has no effect: KILL_ON_INVALID_DEPENDENCY is N")
+    return found
+
+
+def _clean_period_done(settings: KeyValues, findings: Findings) -> int | None:
+    """CLEAN_PERIOD_DONE; None: as CLEAN_PERIOD. It counts only where it is shorter."""
+    period = settings.take("CLEAN_PERIOD", integer(0, 10**9), Params().clean_period_s)
+    found = settings.take("CLEAN_PERIOD_DONE", integer(0, 10**9), None)
+    at = settings.place("CLEAN_PERIOD_DONE")
+    if found is not None and at is not None and found >= period:
+        findings.note(at, f"CLEAN_PERIOD_DONE has no effect: it is not shorter than CLEAN_PERIOD, {period} s")
+        return None
     return found
 
 

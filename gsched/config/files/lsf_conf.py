@@ -16,6 +16,7 @@ from gsched.config.grammar.values import (
     KeyValues,
     absolute_path,
     command_line,
+    default_group,
     host_name,
     integer,
     plain_text,
@@ -89,6 +90,7 @@ class LsfConf:
     max_dispatch_per_cycle: int | None
     job_report: bool
     stdout_direct: bool
+    default_job_group: str
     mail_to: str
     mail_program: str
     mail_server: str
@@ -137,6 +139,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         masters=settings.take("LSF_MASTER_LIST", _masters, ()),
         master_at=settings.place("LSF_MASTER_LIST"),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
+        default_job_group=settings.take("LSB_DEFAULT_JOBGROUP", default_group, ""),
         mail_to=settings.take("LSB_MAILTO", _mail_to, Params().mail_to),
         mail_program=settings.take("LSB_MAILPROG", command_line, ""),
         mail_server=settings.take("LSB_MAILSERVER", _mail_server, ""),

@@ -94,6 +94,8 @@ AS_HERE_CONF: dict[str, tuple[frozenset[str], str]] = {
     "LSF_LINUX_CGROUP_ACCT": (_ON, "processes of jobs are always followed"),
     "EGO_DEFINE_NCPUS": (frozenset({"threads"}), "that is so"),
     "LSB_SUBK_SHOW_EXEC_HOST": (_ON, "that is so"),
+    "LSB_SUBK_SHOW_JOBID": (_ON, "that is so"),
+    "LSF_INTERACTIVE_STDERR": (_ON, "gsub -I shows output and errors apart"),
     "LSB_SUB_COMMANDNAME": (_ON, "an esub always gets LSB_SUB_COMMAND_LINE and LSB_SUB_COMMANDNAME"),
     "LSB_MEMLIMIT_ENFORCE": (_ON, "a job over its memory limit is always ended"),
     "LSF_ENV_OVERRIDE": (_ON, "what the environment sets always comes before lsf.conf"),
@@ -127,7 +129,6 @@ WITHOUT_EFFECT_CLUSTER: dict[str, str] = lsf_topics.noted(lsf_names.CLUSTER) | {
 
 REFUSED_PARAMS: dict[str, str] = _of_lsf(lsf_names.PARAMS) | {
     "ABS_RUNLIMIT": "run limits are never scaled by the speed of hosts",
-    "MAX_JOB_REQUEUE": "it is a parameter of queues and application profiles",
     "NEW_JOB_SCHED_DELAY": "it is a parameter of queues",
     "SECURE_JOB_INFO_LEVEL": "what gjobs shows is shown to everybody",
     "SECURE_INFODIR_USER_ACCESS": "nobody reads the master's files; ghist and gacct show everybody's jobs",
@@ -181,7 +182,10 @@ REFUSED_QUEUE: dict[str, str] = _of_lsf(lsf_names.QUEUE)
 
 WITHOUT_EFFECT_QUEUE: dict[str, str] = lsf_topics.noted(lsf_names.QUEUE)
 
-AS_HERE_QUEUE: dict[str, tuple[frozenset[str], str]] = {"RESIZABLE_JOBS": _NOT_RESIZED}
+AS_HERE_QUEUE: dict[str, tuple[frozenset[str], str]] = {
+    "RESIZABLE_JOBS": _NOT_RESIZED,
+    "IGNORE_DEADLINE": (_ON, "a job starts while the run window is open, however long it runs"),
+}
 
 WITHOUT_EFFECT_APPLICATION: dict[str, str] = lsf_topics.noted(lsf_names.APPLICATION)
 

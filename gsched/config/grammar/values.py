@@ -131,6 +131,15 @@ def job_folder(text: str) -> str:
     return text
 
 
+def default_group(text: str) -> str:
+    """A job group for jobs that name none: a path, in which %p is the project and %u the user."""
+    parts = text.split("/")
+    named = [part.replace("%p", "p").replace("%u", "u") for part in parts if part]
+    if not text.startswith("/") or any(part in (".", "..") or "%" in part or part != part.strip() for part in named):
+        raise BadRequest(f"'{show(text)}' is not the path of a job group: /GROUP/..., with %p and %u in it")
+    return plain_text(text)
+
+
 def plain_text(text: str) -> str:
     """Any text of one line."""
     if not text.isprintable():

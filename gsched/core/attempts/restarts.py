@@ -56,11 +56,13 @@ def asks_for_another_run(job: JobRecord, result: AttemptResult) -> bool:
 
 
 def most_requeues(job: JobRecord, config: ClusterConfig) -> int | None:
-    """MAX_JOB_REQUEUE of its profile, else of its queue; None: there is no limit."""
+    """MAX_JOB_REQUEUE of its profile, else of its queue, else of the cluster; None: there is no limit."""
     queue, profile = config.queues.get(job.spec.queue), config.applications.get(job.spec.application)
     if profile is not None and profile.max_requeue is not None:
         return profile.max_requeue
-    return queue.max_requeue if queue is not None else None
+    if queue is not None and queue.max_requeue is not None:
+        return queue.max_requeue
+    return config.params.max_requeue
 
 
 def preexec_retries(job: JobRecord, config: ClusterConfig) -> tuple[int | None, bool]:

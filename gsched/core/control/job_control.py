@@ -13,7 +13,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import element_id, index_of
-from gsched.core.authorization import Denial, box_denied, cluster_denied, job_denied
+from gsched.core.authorization import Denial, box_denied, cluster_denied, job_denied, queue_denied
 from gsched.core.command import (
     ExchangeJobs,
     JobCommand,
@@ -199,7 +199,16 @@ def _act(context: ControlContext[JobCommand], action: JobAction[Any], job: JobRe
 _Move = ControlContext[MoveJobsToTop | MoveJobsToBottom]
 
 
+def _move_denied(context: _Move, spec: JobSpec) -> str:
+    """JOB_POSITION_CONTROL_BY_ADMIN."""
+    config = context.config
+    is_denied = config.params.only_admins_move and not context.caller.rules_queue(spec.queue, config)
+    return queue_denied(spec.queue, config) if is_denied else ""
+
+
 def _move(context: _Move, job: JobRecord) -> str:
+    if denied := _move_denied(context, job.spec):
+        return denied
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
     _record_move(context, job, job.job_id)
@@ -207,6 +216,8 @@ def _move(context: _Move, job: JobRecord) -> str:
 
 
 def _move_waiting(context: _Move, array: JobArray) -> str:
+    if denied := _move_denied(context, array.spec):
+        return denied
     if array.stopped_by:
         return "Job is suspended"
     _record_move(context, array.template(), array.array_id, whole=True)

@@ -44,8 +44,9 @@ def _outranks(context: ControlContext[JobCommand], stopped_by: str, spec: JobSpe
 
 
 def _may_resume(context: ControlContext[JobCommand], stopped_by: str, spec: JobSpec) -> bool:
-    """What an administrator has stopped only administrators resume."""
-    return stopped_by in ("", spec.user) or context.caller.administers(spec, context.config)
+    """What an administrator has stopped only administrators resume, and with ENABLE_USER_RESUME whose job it is."""
+    is_own = context.config.params.users_resume and context.command.user == spec.user
+    return is_own or stopped_by in ("", spec.user) or context.caller.administers(spec, context.config)
 
 
 def _resume_denied(context: ControlContext[JobCommand], spec: JobSpec) -> str:

@@ -45,7 +45,9 @@ class Timeouts:
         for name in self._silent(config):
             if now >= self._lost_at(name, config):
                 attempt_reports.host_lost(name, self._observations.of(name), decision)
-        for job_id in self._state.retention.forgettable(now, config.params.clean_period_s, FORGET_MOST):
+        params = config.params
+        retention = self._state.retention
+        for job_id in retention.forgettable(now, params.clean_period_s, FORGET_MOST, params.clean_period_done_s):
             forget(job_id, decision)
         self._end_overdue(decision)
         for made in [made for made in self._state.reservations.values() if made.end <= now]:
@@ -61,9 +63,7 @@ class Timeouts:
     def due(self, config: ClusterConfig, now: float) -> Iterator[float]:
         """Times at which `tick` has something to do, UTC seconds."""
         yield from self.changes(config, now)
-        ended = self._state.retention.first_end()
-        if ended is not None:
-            yield ended + config.params.clean_period_s
+        yield from self._state.retention.times(config.params.clean_period_s, config.params.clean_period_done_s)
 
     def changes(self, config: ClusterConfig, now: float) -> Iterator[float]:
         """The same without jobs to be forgotten, which changes nothing for others."""

@@ -6,11 +6,13 @@ It forgets nothing itself: that is an event. Derived from jobs and arrays, never
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
-from gsched.model.jobs.job import FINISHED
+from gsched.model.jobs.job import FINISHED, JobState
+
+_End = tuple[float, int]
 
 
 class Retention:
@@ -23,14 +25,17 @@ class Retention:
         self._jobs = jobs
         self._arrays = arrays
         self._is_needed = is_needed
-        self._ends: list[tuple[float, int]] = []
+        self._ends: list[_End] = []
         """Heap of (end, job or array); those that are gone already are skipped when they come up."""
+        self._done: list[_End] = []
+        """The same of jobs that are DONE, which may be forgotten earlier; arrays are not among them."""
         self._kept: dict[int, float] = {}
         """Finished jobs that others still depend on -> their end."""
 
     def note_end(self, job_id: int, at: float) -> None:
         """Remember when a job (or array) was over, for the time when it is forgotten."""
-        heapq.heappush(self._ends, (at, job_id))
+        job = self._jobs.get(job_id)
+        heapq.heappush(self._done if job is not None and job.state is JobState.DONE else self._ends, (at, job_id))
 
     def nobody_depends(self, job_id: int) -> None:
         """The job was kept for the sake of others, if at all: it may go as any other now."""
@@ -44,21 +49,36 @@ class Retention:
 
     def first_end(self) -> float | None:
         """When the job that has been finished for longest ended; None without finished jobs that may be forgotten."""
-        while self._ends and not self._may_go(*self._ends[0]):
-            heapq.heappop(self._ends)
-        return self._ends[0][0] if self._ends else None
+        return min((at for at in map(self._first_of, (self._ends, self._done)) if at is not None), default=None)
 
-    def forgettable(self, now: float, after_s: float, most: int) -> list[int]:
-        """Up to `most` jobs (arrays as a whole) that ended `after_s` seconds ago or earlier, in order of their ends.
+    def times(self, after_s: float, done_after_s: float | None = None) -> Iterator[float]:
+        """When the next ones are forgettable, UTC seconds."""
+        for heap, period_s in self._periods(after_s, done_after_s):
+            first = self._first_of(heap)
+            if first is not None:
+                yield first + period_s
 
-        A job that others depend on stays.
+    def forgettable(self, now: float, after_s: float, most: int, done_after_s: float | None = None) -> list[int]:
+        """Up to `most` jobs (arrays as a whole) that ended `after_s` seconds ago or earlier, in order of their ends; of
+        those that are DONE `done_after_s`, where that is given. A job that others depend on stays.
         """
-        found: list[tuple[float, int]] = []
-        while len(found) < most and (ended := self.first_end()) is not None and ended + after_s <= now:
-            found.append(heapq.heappop(self._ends))
-        for entry in found:  # they stay until the event that lets go of them
-            heapq.heappush(self._ends, entry)
-        return [job_id for _, job_id in dict.fromkeys(found)]
+        found: list[_End] = []
+        for heap, period_s in self._periods(after_s, done_after_s):
+            due: list[_End] = []
+            while len(due) < most and (ended := self._first_of(heap)) is not None and ended + period_s <= now:
+                due.append(heapq.heappop(heap))
+            for entry in due:  # they stay until the event that lets go of them
+                heapq.heappush(heap, entry)
+            found += due
+        return [job_id for _, job_id in dict.fromkeys(sorted(found))][:most]
+
+    def _periods(self, after_s: float, done_after_s: float | None) -> tuple[tuple[list[_End], float], ...]:
+        return (self._ends, after_s), (self._done, after_s if done_after_s is None else done_after_s)
+
+    def _first_of(self, heap: list[_End]) -> float | None:
+        while heap and not self._may_go(*heap[0]):
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
 
     def _may_go(self, at: float, job_id: int) -> bool:
         """Whether the entry of the heap still tells of a job that may be forgotten."""

@@ -165,7 +165,7 @@ def complete(
         priority=_priority(spec, params),
         aging_per_s=_aging(params),
         indices=_indices(spec, params),
-        group=group_path(spec.group) if spec.group else "",
+        group=_group(spec, user, params, old),
         user_group=_user_group(spec, user, config) if _is_new(("user_group",), spec, old) else spec.user_group,
         reservation=(
             _reservation(spec, user, config, state) if _is_new(("reservation",), spec, old) else spec.reservation
@@ -302,6 +302,14 @@ def with_profile(spec: JobSpec, profile: Application) -> JobSpec:
         rerunnable=profile.rerunnable if spec.rerunnable is None else spec.rerunnable,
         requeue_exit_values=spec.requeue_exit_values or profile.requeue_exit_values,
     )
+
+
+@about("group")
+def _group(spec: JobSpec, user: str, params: Params, old: JobSpec | None) -> str:
+    """The job group's path; of a new job that names none the site's. %p and %u in it are project and user."""
+    text = spec.group or (params.default_job_group if old is None else "")
+    project = spec.project or params.default_project
+    return group_path(text.replace("%p", project.replace("%", "_")).replace("%u", user)) if text else ""
 
 
 def _slots(spec: JobSpec, queue: Queue, profile: Application) -> int:

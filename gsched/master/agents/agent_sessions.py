@@ -41,7 +41,7 @@ from gsched.model.hosts.resource import ResourceType
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.notice import MAIL, WARNING, WEBHOOK, Notice
 from gsched.model.jobs.notice_targets import read_targets
-from gsched.model.queues.application import Application
+from gsched.model.queues.application import Application, niceness
 from gsched.model.queues.queue import PREEMPT, Queue
 from gsched.model.views.view import JobView, OutputChunk
 from gsched.resreq.parsing.gpu import asks_for_none
@@ -398,10 +398,11 @@ class AgentSessions:
         if self.lineage is not None:
             start.store.CopyFrom(self.lineage.message())
         queue = config.queues.get(job.spec.queue)
-        start.nice = queue.nice if queue is not None else 0
+        profile = config.applications.get(job.spec.application)
+        start.nice = niceness(queue, profile)
         if job.spec.spooled_input:
             start.input = content_of(blobs[job.spec.spooled_input])
-        self._add_steps(start, job.spec, queue, config.applications.get(job.spec.application))
+        self._add_steps(start, job.spec, queue, profile)
         return message
 
     def _add_steps(

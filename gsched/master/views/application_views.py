@@ -60,6 +60,7 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
         "SUCCESS_EXIT_VALUES": profile.success_exit_values,
         "LOCAL_MAX_PREEXEC_RETRY_ACTION": "" if profile.preexec_exit is None else exit_or_suspend(profile.preexec_exit),
         **dict(shared_with_profiles(profile)),
+        "NICE": "" if profile.nice is None else str(profile.nice),
         "MAX_JOB_REQUEUE": "" if profile.max_requeue is None else str(profile.max_requeue),
         "PRE_EXEC": profile.pre_exec,
         "POST_EXEC": profile.post_exec,

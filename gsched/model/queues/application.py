@@ -6,6 +6,7 @@ import msgspec
 
 from gsched.model.queues.job_controls import JobControls
 from gsched.model.queues.preempt_sparing import Sparing
+from gsched.model.queues.queue import Queue
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +26,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     rerunnable: bool | None = None
     requeue_exit_values: str = ""
     success_exit_values: str = ""
+    nice: int | None = None
+    """NICE, in place of the queue's."""
     max_requeue: int | None = None
     max_preexec_retry: int | None = None
     preexec_exit: bool | None = None
@@ -48,3 +51,10 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     controls: JobControls = JobControls()
     """SUSPEND_CONTROL, RESUME_CONTROL, TERMINATE_CONTROL: as JOB_CONTROLS of a queue."""
     source: str = ""
+
+
+def niceness(queue: Queue | None, profile: Application | None) -> int:
+    """NICE of the profile, else of the queue; 0 where neither is known."""
+    if profile is not None and profile.nice is not None:
+        return profile.nice
+    return queue.nice if queue is not None else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from config_texts import BASE, check
+from config_texts import BASE, Checked, check
 
 from gsched.config.files.queue_parameters import shown_parameters
 from gsched.model.queues.preempt_sparing import SparedTime, Sparing
@@ -182,3 +182,49 @@ def test_what_runs_on_each_host_keeps_its_quotes() -> None:
     assert checked.config is not None
     for read in (checked.config.queues["q"], checked.config.applications["a"]):
         assert (read.host_pre_exec, read.host_post_exec) == ("'mount' /scratch", "umount /scratch")
+
+
+def params(lines: str, conf: str = "") -> Checked:
+    return check({"lsb.params": f"Begin Parameters\n{lines}End Parameters\n", "lsf.conf": BASE["lsf.conf"] + conf})
+
+
+def test_names_of_the_cluster_that_say_who_may_and_for_how_long() -> None:
+    checked = params(
+        "MAX_PENDING_JOBS = 7\nMAX_JOB_REQUEUE = 3\nENABLE_USER_RESUME = Y\nJOB_POSITION_CONTROL_BY_ADMIN = Y\n"
+        "CLEAN_PERIOD = 600\nCLEAN_PERIOD_DONE = 60\nDEFAULT_JOBGROUP = /%p/%u\n"
+    )
+    assert checked.errors == [] and checked.config is not None
+    found = checked.config.params
+    assert (found.max_pending, found.max_requeue, found.users_resume, found.only_admins_move) == (7, 3, True, True)
+    assert (found.clean_period_s, found.clean_period_done_s, found.default_job_group) == (600, 60, "/%p/%u")
+
+
+def test_the_newer_name_and_the_nearer_file_count() -> None:
+    checked = params(
+        "MAX_PENDING_JOBS = 7\nMAX_PEND_JOBS = 9\nDEFAULT_JOBGROUP = /a\nCLEAN_PERIOD_DONE = 3600\n",
+        "LSB_DEFAULT_JOBGROUP=/b\n",
+    )
+    assert checked.config is not None
+    found = checked.config.params
+    assert (found.max_pending, found.default_job_group, found.clean_period_done_s) == (9, "/b", None)
+    assert any("CLEAN_PERIOD_DONE has no effect: it is not shorter than CLEAN_PERIOD" in note for note in checked.notes)
+
+
+@pytest.mark.parametrize("text", ["a", "/a/../b", "/%x", "/a/ b"])
+def test_no_path_of_a_group(text: str) -> None:
+    (error,) = params(f"DEFAULT_JOBGROUP = {text}\n").errors
+    assert "is not the path of a job group: /GROUP/..., with %p and %u in it" in error
+
+
+def test_what_is_so_anyway_is_noted_and_the_contrary_refused() -> None:
+    noted = check({"lsb.queues": queue("IGNORE_DEADLINE = Y\n")})
+    assert noted.errors == [] and any("IGNORE_DEADLINE has no effect" in note for note in noted.notes)
+    (error,) = check({"lsb.queues": queue("IGNORE_DEADLINE = N\n")}).errors
+    assert "IGNORE_DEADLINE" in error and "a job starts while its queue is open" in error
+    conf = "LSF_INTERACTIVE_STDERR=Y\nLSB_SUBK_SHOW_JOBID=Y\n"
+    assert params("", conf).errors == []
+
+
+def test_a_profile_has_a_niceness_of_its_own() -> None:
+    checked = check({"lsb.applications": "Begin Application\nNAME = a\nNICE = 7\nEnd Application\n"})
+    assert checked.config is not None and checked.config.applications["a"].nice == 7

@@ -12,7 +12,7 @@ from gsched.core.command import Submit
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.event import JobNoted, JobRequeued
 from gsched.model.jobs.job import JobState
-from gsched.model.queues.application import Application
+from gsched.model.queues.application import Application, niceness
 from gsched.model.queues.queue import Queue, RunLimits
 
 CARE = Application(
@@ -384,3 +384,25 @@ def test_profile_and_cluster_say_where_jobs_run_that_do_not_say_it() -> None:
     )
     assert world.modify(profiled, application="") == [""]
     assert world.job(profiled).spec.specified_cwd == "/scratch/%J" and world.job(profiled).spec.output_dir == ""
+
+
+@pytest.mark.parametrize(("of_queue", "requeued"), [(None, True), (0, False)])
+def test_the_clusters_most_requeues_count_where_nobody_else_says(of_queue: int | None, requeued: bool) -> None:
+    made = config(max_requeue=of_queue, requeue_exit_values="99")
+    world = World(msgspec.structs.replace(made, params=msgspec.structs.replace(made.params, max_requeue=1)))
+    (number,) = world.run(spec())
+    world.started(number)
+    world.ended(number, exit_code=99)
+    assert (world.state(number) == JobState.PEND) is requeued
+    if requeued:
+        world.settle()
+        world.started(number)
+        world.ended(number, attempt=2, exit_code=99)
+        assert world.state(number) == JobState.EXIT
+
+
+def test_the_profiles_niceness_counts_before_the_queues() -> None:
+    queue = Queue(name="q", nice=5)
+    assert niceness(queue, Application(name="a", nice=0)) == 0
+    assert [niceness(queue, profile) for profile in (None, Application(name="a"))] == [5, 5]
+    assert niceness(None, None) == 0

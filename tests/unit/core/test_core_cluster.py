@@ -20,7 +20,7 @@ from gsched.model.event import (
     JobSubmitted,
     JobSuspended,
 )
-from gsched.model.jobs.job import JobState
+from gsched.model.jobs.job import AttemptResult, JobState
 from gsched.model.ledgers.allocation import HostAllocation
 
 
@@ -102,6 +102,20 @@ def test_finished_jobs_come_up_in_order_of_their_ends() -> None:
     assert state.retention.forgettable(100.0, 5.0, 9) == [3, 1]
     state.set_aside(3, "broken")
     assert state.retention.first_end() == 30.0
+
+
+def test_jobs_that_are_done_may_be_forgotten_earlier() -> None:
+    state = ClusterState()
+    failed = AttemptResult(exit_code=1)
+    for job_id, end, result in ((1, 10.0, failed), (2, 20.0, DONE), (3, 30.0, DONE), (4, 15.0, failed)):
+        state.apply(JobSubmitted(at=1.0, job_id=job_id, spec=SPEC))
+        state.apply(JobDispatched(at=2.0, job_id=job_id, attempt=1, allocation=PLACE, effective_req="r"))
+        state.apply(JobFinished(at=end, job_id=job_id, attempt=1, result=result))
+    assert sorted(state.retention.times(100.0, 5.0)) == [25.0, 110.0]
+    assert state.retention.forgettable(30.0, 100.0, 9, 5.0) == [2]
+    assert state.retention.forgettable(112.0, 100.0, 9, 5.0) == [1, 2, 3]
+    assert state.retention.forgettable(112.0, 100.0, 2, 5.0) == [1, 2]
+    assert state.retention.forgettable(500.0, 100.0, 9) == [1, 4, 2, 3]
 
 
 def test_tokens_go_with_the_last_job_of_a_submission() -> None:

@@ -294,3 +294,28 @@ def test_why_a_job_is_suspended_and_resumed_is_kept() -> None:
     assert [each.reason for each in resumed] == ["cool again"] and world.job(1).suspend_reason == ""
     with pytest.raises(BadRequest, match="a message has at most"):
         world.order("stop", 1, text="x" * 100_000)
+
+
+def test_a_user_resumes_what_an_administrator_has_suspended_where_the_site_lets_him() -> None:
+    world = World()
+    world.run()
+    world.control("stop", 1, user="root")
+    (refused,) = world.control("resume", 1)
+    assert refused.startswith("User permission denied") and world.state(1) == "USUSP"
+    world.reconfigure(world.with_params(users_resume=True))
+    (refused,) = world.control("resume", 1, user="bob")
+    assert refused.startswith("User permission denied")
+    assert world.control("resume", 1) == [""] and world.state(1) == "RUN"
+
+
+@pytest.mark.parametrize("action", ["top", "bottom"])
+def test_only_administrators_move_jobs_where_the_site_says_so(action: str) -> None:
+    world = World()
+    world.reconfigure(world.with_params(only_admins_move=True))
+    world.submit(spec(), spec(), spec(indices="1-2", name="many"))
+    before = len(world.events)
+    for job_id in (1, 3):
+        (refused,) = world.order(action, job_id)
+        assert refused.startswith("User permission denied: for administrators of queue normal")
+    assert len(world.events) == before
+    assert world.order(action, 1, user="root") == [""]

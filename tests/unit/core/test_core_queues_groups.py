@@ -197,3 +197,14 @@ def test_the_same_holds_of_arrays() -> None:
     world.settle()
     assert [job.job_id for job in world.engine.state.jobs.values()] == [element_id(array, 2)]
     world.check_replay()
+
+
+def test_jobs_that_name_no_group_are_in_the_one_of_the_site() -> None:
+    world = World()
+    world.reconfigure(world.with_params(default_job_group="/of/%p/%u"))
+    plain, own, pattern = world.submit(spec(project="p1"), spec(group="/mine"), spec(group="/to/%u"))
+    groups = [world.job(number).spec.group for number in (plain, own, pattern)]
+    assert groups == ["/of/p1/ann", "/mine", "/to/ann"]
+    assert world.modify(own, group="") == [""] and world.job(own).spec.group == ""
+    with pytest.raises(BadRequest, match="Bad job group name"):
+        world.submit(spec(group="/to/%x"))

@@ -286,3 +286,10 @@ def test_a_queue_that_ends_jobs_for_load_suspends_them_when_its_window_closes() 
     world.wait(600)
     world.settle()
     assert world.state(number) == "SSUSP"
+
+
+def test_a_job_starts_while_the_window_is_open_however_long_it_runs() -> None:
+    """What IGNORE_DEADLINE of LSF asks for."""
+    world = World(make_config(queues=(Queue(name="normal", run_window=(window(-5, 10),)),)))
+    (number,) = world.run(spec(run_limit_s=5 * 3600))
+    assert world.state(number) == "RUN"
