@@ -70,6 +70,9 @@ log = logging.getLogger(__name__)
 SWITCH_INTERVAL_S = 0.0005
 """The engine's thread must hand the interpreter over quickly, or a busy cycle would starve the RPC loop."""
 SHUTDOWN_GRACE_S = 0.5
+HANG_S = 40.0
+"""An engine that has not gone round for so long hangs, and another master is to lead: longer than a commit may take
+that the database does not answer, shorter than the watchdog of the unit."""
 
 
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
@@ -147,6 +150,7 @@ class Master:
         self._orders = self._order_delivery()
         metrics = self._metrics_server()
         self._loop.start()
+        self._store.lead_while(partial(self._loop.is_turning, HANG_S))
         self._take_over_numbers()
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         command, blobs = switching_to(self._loaded, user_name(os.getuid()), started=True)

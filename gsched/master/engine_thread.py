@@ -169,6 +169,7 @@ class EngineLoop:
         """What the first turn of the last one took that came because something had happened."""
         self._turns = 0
         self._turns_seen = -1
+        self._turned_at = time.monotonic()
         self.gauges = Gauges()
         """Limits and shares, for readers."""
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -200,6 +201,19 @@ class EngineLoop:
             self._inbox.put(None)
         return has_turned
 
+    def is_turning(self, within_s: float) -> bool:
+        """Whether the engine's thread has gone round within so many seconds; has it go round when it rests. Never
+        blocks: another thread asks, more often than that.
+        """
+        since_s = time.monotonic() - self._turned_at
+        if since_s > within_s / 4:
+            self._inbox.put(None)
+        return since_s < within_s
+
+    def _begin_turn(self) -> None:
+        self._turns += 1
+        self._turned_at = time.monotonic()
+
     def put(self, item: InboxItem) -> None:
         """Hand over a command; never blocks."""
         self._inbox.put(item)
@@ -216,7 +230,7 @@ class EngineLoop:
     def _work(self) -> None:
         tick_at = wake_at = cycled_at = 0.0
         while True:
-            self._turns += 1
+            self._begin_turn()
             items = self._take(wake_at)
             now = self._clock.now()
             batch = _Batch()
@@ -453,7 +467,7 @@ class EngineLoop:
                 if not self.problem:
                     log.error("%s; new commands are refused until that has changed", error.text)
                 self.problem = error.text
-                self._turns += 1
+                self._begin_turn()
                 self._refuse_waiting()
                 if self._stopping.wait(RETRY_FULL_S):  # room on a disk is no event that could be awaited
                     raise _GaveUp from None

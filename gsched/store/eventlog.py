@@ -146,6 +146,12 @@ class EventLog:
         """Before anything is told of the store: `lost` hears at once where another master may lead by now."""
         self._backend.check_lease()
 
+    def lead_while(self, is_well: Callable[[], bool]) -> None:
+        """Lead only while this says yes: where other masters wait, the lease of one that hangs is not renewed. It is
+        asked once a second, from another thread.
+        """
+        self._backend.lead_while(is_well)
+
     def append(
         self,
         events: Sequence[AnyEvent],

@@ -72,6 +72,11 @@ class Backend(Protocol):
         `lost` hears of it at once. It asks nobody and waits for nobody.
         """
 
+    def lead_while(self, is_well: Callable[[], bool]) -> None:
+        """Let others that wait have the store when this says no for longer than a lease is; asked once a second, from
+        another thread.
+        """
+
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """What it means that the log cannot be read."""
 

@@ -36,6 +36,7 @@ LEASE_S = 6.0
 RENEW_S = 1.0
 LOOK_S = 0.5
 """How often one that waits looks; it hears nothing by itself."""
+HANGS = "this master hangs"
 _ANSWER_S = 2.0
 
 _GRANT = text(
@@ -92,12 +93,16 @@ def grant(connection: Connection, standing: Standing, *, is_renewed: bool) -> No
 class LeaseKeeper:
     """Renews the lease of one epoch, in a thread of its own, until `close`; another one looks at the time, for a
     connection may take long. `lost` hears once why it is lost.
+
+    `is_well`: whether the master does its work; the lease of one that hangs is not renewed. It is asked by that thread
+    at each renewal, and must not block.
     """
 
     def __init__(self, url: StoreUrl, epoch: int, lost: Callable[[str], None]) -> None:
         self._url = url
         self._epoch = epoch
         self._lost = lost
+        self.is_well: Callable[[], bool] = lambda: True
         self._ended = threading.Event()
         self._told = threading.Lock()
         self._renewed_at = time.monotonic()
@@ -115,6 +120,9 @@ class LeaseKeeper:
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_S):
             began = time.monotonic()
+            if not self.is_well():
+                self._problem = HANGS
+                continue
             try:
                 is_ours = self._renew()
             except (GschedError, driver().Error) as error:

@@ -171,6 +171,11 @@ class PostgresqlBackend:
         if self._lease is not None:
             self._lease.check()
 
+    def lead_while(self, is_well: Callable[[], bool]) -> None:
+        """See Backend."""
+        if self._lease is not None:
+            self._lease.is_well = is_well
+
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """See Backend."""
         return Unavailable(f"the store {self.name} cannot be read: {error_text(error)}")

@@ -196,6 +196,9 @@ class SqliteBackend:
     def check_lease(self) -> None:
         """See Backend. A file has one master."""
 
+    def lead_while(self, is_well: Callable[[], bool]) -> None:
+        """See Backend. Nobody waits for a file."""
+
     def reading_failure(self, error: DBAPIError) -> GschedError:
         """See Backend."""
         return before_commit(error, self.name)

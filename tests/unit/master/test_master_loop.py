@@ -442,6 +442,35 @@ def test_the_watchdog_learns_of_an_engine_that_hangs(master: Master, monkeypatch
     assert turns()
 
 
+def test_the_lease_learns_of_an_engine_that_hangs(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that rests goes round when it is asked, so that it is not taken for one that hangs."""
+
+    def until(is_true: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not is_true():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)  # the engine's thread tells nobody that it goes round
+
+    loop = master.loop
+    hangs, may_go_on, publish = threading.Event(), threading.Event(), master.board.publish
+    for _ in range(3):
+        rested = loop._turned_at = time.monotonic() - 50.0
+        assert loop.is_turning(60.0)
+        until(lambda rested=rested: loop._turned_at > rested + 25.0)
+
+    def hang(engine: Engine) -> None:
+        hangs.set()
+        may_go_on.wait(60)
+        publish(engine)
+
+    monkeypatch.setattr(master.board, "publish", hang)
+    loop.put(InboxItem(HostDisconnected("a", 1)))
+    assert hangs.wait(60)
+    until(lambda: not loop.is_turning(0.1))
+    may_go_on.set()
+    until(lambda: loop.is_turning(60.0) and loop.has_turned())
+
+
 def test_an_engine_that_waits_for_room_on_the_disk_is_alive(master: Master) -> None:
     master.store.failure = StoreFull("no room")
     master.submit("stuck")

@@ -216,6 +216,25 @@ def test_a_mark_is_never_taken_back(tmp_path: Path, seen: StoreMark, seq: int) -
     assert found is not None and (found.seq, found.next_job_id) == (seq, 5)
 
 
+def test_the_lease_of_a_master_that_hangs_is_not_renewed(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that goes on in time keeps it."""
+    keeper = leader.log._backend._lease  # type: ignore[attr-defined]
+    hangs = True
+    leader.log.lead_while(lambda: not hangs)
+    while keeper._problem != lease.HANGS:
+        pass
+    before = keeper._renewed_at
+    hangs = False
+    while keeper._renewed_at == before:
+        pass
+    assert not keeper._problem and leader.lost.empty()
+    hangs = True
+    while keeper._problem != lease.HANGS:
+        pass
+    monkeypatch.setattr(lease, "LEASE_S", 0.0)
+    assert "could not be renewed for 0 seconds: this master hangs" in leader.lost.get(timeout=PATIENCE_S)
+
+
 def test_without_successors_there_is_no_lease(store: PostgresqlStore, tmp_path: Path, successor: Successor) -> None:
     """Nobody takes the store from such a master, however long it hangs."""
     only = EventLog(store.place, folder=tmp_path)
