@@ -278,3 +278,24 @@ def test_a_watched_listing_leaves_the_terminal_as_it_was(
     shown.until(rb"\x1b\[\?1049l")
     assert shown.process.wait(PATIENCE_S) == 130
     cluster.run("gkill", "0")
+
+
+def test_one_off_tasks_have_this_commands_streams_and_exit_code(cluster: Cluster) -> None:
+    done = cluster.run(
+        "glsrun", "-v", "sh", "-c", "read word; echo got $word; echo no >&2; exit 7", stdin="a\n", check=False
+    )
+    assert (done.returncode, done.stdout) == (7, "got a\n")
+    where, error = done.stderr.splitlines()
+    assert re.fullmatch(r"<<Execute on remote host \S+>>", where) and error == "no"
+    host = cluster.run("glsplace").stdout.strip()
+    together = cluster.run("glsgrun", "-v", "-p", "-m", host, "echo", "here")
+    assert (together.stdout, together.stderr) == ("here\n", f"<<Execute echo on remote host {host}>>\n")
+    assert cluster.run("glsgrun", "-n", "0", "sh", "-c", "exit 3", check=False).returncode == 3
+
+
+def test_a_login_shell_on_another_host(screen: Callable[..., Screen]) -> None:
+    shell = screen("-v", command="glslogin")
+    shell.until(rb"<<Remote login to \S+>>")
+    shell.type(b"echo job=$((40 + 2)); exit 5\n")
+    shell.until(rb"job=42")
+    assert shell.process.wait(PATIENCE_S) == 5

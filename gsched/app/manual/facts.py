@@ -130,10 +130,10 @@ def files(name: str) -> list[tuple[str, str]]:
 _FAMILIES = (
     ("gsub", "gjobs", "gpeek", "ghist", "gkill", "gmod", "gwait", "gpost", "gread", "gjdepinfo"),
     ("gkill", "gstop", "gresume", "grequeue", "gswitch", "gtop", "gbot", "grun", "gmod"),
-    ("gsub", "glaunch"),
+    ("gsub", "glaunch", "glsrun", "glsgrun", "glslogin"),
     ("gbgadd", "gbgmod", "gbgdel", "gjgroup"),
     ("grsvadd", "grsvmod", "grsvdel", "grsvs"),
-    ("ghosts", "gload", "glshosts", "glsinfo", "gmgroup", "elim.gpu"),
+    ("ghosts", "gload", "glsmon", "glsplace", "gslots", "glshosts", "glsinfo", "gmgroup", "elim.gpu"),
     ("gqueues", "gusers", "gugroup", "gapp", "glimits", "gparams", "gid", "gclusters"),
     ("ghist", "gacct"),
     ("gsched", "gadmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons"),

@@ -50,7 +50,7 @@ def main(call: Call) -> int:
 class GrantedOnly(AllocationSession):
     """--no-shell: waits until the resources are there."""
 
-    def _be_there(self) -> None:
+    def be_there(self) -> None:
         """The job stays when this command has ended."""
 
     def started(self, event: JobStarted) -> int | None:

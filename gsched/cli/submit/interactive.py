@@ -48,7 +48,7 @@ class TerminalSession(Wait):
     def to_its_end(self) -> int:
         """The job's exit code. However this ends, the job ends with it."""
         self.waits()
-        threading.Thread(target=self._be_there, name="gsched-terminal", daemon=True).start()
+        threading.Thread(target=self.be_there, name="gsched-terminal", daemon=True).start()
         try:
             return self._follow()
         except BaseException:
@@ -101,7 +101,7 @@ class TerminalSession(Wait):
                     self.call.error_bytes(chunk.data)
                 size[chunk.stream] += len(chunk.data)
 
-    def _be_there(self) -> None:
+    def be_there(self) -> None:
         """The master ends jobs whose command is gone: it sees this call."""
         while not self._done.is_set():
             try:

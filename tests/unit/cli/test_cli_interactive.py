@@ -59,7 +59,7 @@ def test_the_presence_at_a_terminal_of_a_call_that_was_cancelled_ends_without_a_
     cancelled.set()
     call = SimpleNamespace(stdin_is_tty=False, own_streams=True, cancelled=cancelled)
     sitting = TerminalSession(cast(Any, call), cast(Any, SimpleNamespace(client=client)), 1, "I", has_input=False)
-    sitting._be_there()
+    sitting.be_there()
     assert client.is_asked.is_set() and uncaught == []
 
 
