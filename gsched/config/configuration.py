@@ -216,6 +216,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         params=_params(conf, files.params, findings),
         timing=_timing(files),
         locations=locations,
+        log_levels=conf.log_levels,
         network=conf.network,
         metrics=conf.metrics,
         web=conf.web,

@@ -250,6 +250,19 @@ STORE_FILE = "gsched.db"
 """The event store, below LSB_SHAREDIR."""
 
 
+class LogLevels(msgspec.Struct, frozen=True, kw_only=True):
+    """LSF_LOG_MASK, LSB_LOG_MASK_MBD, LSB_LOG_MASK_SBD: from which level on daemons log, as LSF names it."""
+
+    others: str = "LOG_INFO"
+    master: str = ""
+    """Empty: as `others`."""
+    agent: str = ""
+
+    def of(self, kind: str) -> str:
+        """The level of a kind of daemon: `master`, `agent`, or another."""
+        return {"master": self.master, "agent": self.agent}.get(kind, "") or self.others
+
+
 class Locations(msgspec.Struct, frozen=True, kw_only=True):
     """Folders and programs from lsf.conf. Absolute paths."""
 
@@ -330,6 +343,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     params: Params = Params()
     timing: Timing = Timing()
     locations: Locations
+    log_levels: LogLevels = LogLevels()
+    """A daemon goes by what it read at its start."""
     network: Network = Network()
     metrics: MetricsEndpoint = MetricsEndpoint()
     web: WebFront = WebFront()

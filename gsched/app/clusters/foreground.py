@@ -30,6 +30,7 @@ def _served(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager
     folder = os.path.abspath(envdir or conf_dir(os.environ))
     config = load(folder).required()
     kind = name.partition("-")[0]
+    journal.log_from(config.log_levels.of(kind), os.environ)
     if config.is_shared:  # several users' daemons have their folders below it
         daemons.make_shared_folder(config.locations.run_dir)
         if kind != "master":

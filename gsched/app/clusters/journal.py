@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 JOURNAL_FORMAT = "%(name)s: %(message)s"
@@ -33,6 +33,21 @@ def setup_logging(environment: MutableMapping[str, str]) -> None:
     handler.setFormatter(JournalFormatter(JOURNAL_FORMAT) if is_journal else logging.Formatter(LOG_FORMAT))
     logging.basicConfig(level=level, handlers=[handler])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+_LEVELS = {
+    **dict.fromkeys(("LOG_EMERG", "LOG_ALERT", "LOG_CRIT"), logging.CRITICAL),
+    "LOG_ERR": logging.ERROR,
+    "LOG_WARNING": logging.WARNING,
+    **dict.fromkeys(("LOG_NOTICE", "LOG_INFO"), logging.INFO),
+}
+"""LSF's levels; those that are not here are LOG_DEBUG and finer."""
+
+
+def log_from(level: str, environment: Mapping[str, str]) -> None:
+    """Log what is at least as urgent as LSF's level of that name, or all where GSCHED_DEBUG=1."""
+    if environment.get("GSCHED_DEBUG") != "1":
+        logging.getLogger().setLevel(_LEVELS.get(level, logging.DEBUG))
 
 
 def _is_stream(stream: str, descriptor: int) -> bool:

@@ -19,6 +19,7 @@ from gsched.config.grammar.values import (
     default_group,
     host_name,
     integer,
+    log_level,
     plain_text,
     seconds,
     user_name,
@@ -35,6 +36,7 @@ from gsched.model.config import (
     KEPT_OUTPUT_MIB,
     GpuFence,
     Locations,
+    LogLevels,
     MetricsEndpoint,
     Network,
     Params,
@@ -90,6 +92,7 @@ class LsfConf:
     max_dispatch_per_cycle: int | None
     job_report: bool
     stdout_direct: bool
+    log_levels: LogLevels
     default_job_group: str
     mail_to: str
     mail_program: str
@@ -139,6 +142,11 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         masters=settings.take("LSF_MASTER_LIST", _masters, ()),
         master_at=settings.place("LSF_MASTER_LIST"),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
+        log_levels=LogLevels(
+            others=settings.take("LSF_LOG_MASK", log_level, LogLevels().others),
+            master=settings.take("LSB_LOG_MASK_MBD", log_level, ""),
+            agent=settings.take("LSB_LOG_MASK_SBD", log_level, ""),
+        ),
         default_job_group=settings.take("LSB_DEFAULT_JOBGROUP", default_group, ""),
         mail_to=settings.take("LSB_MAILTO", _mail_to, Params().mail_to),
         mail_program=settings.take("LSB_MAILPROG", command_line, ""),

@@ -36,8 +36,8 @@ NOTED: dict[str, str] = {
     "IMPT_* GLOBAL_LIMITS": "there is one cluster",
     "POWER_*": "hosts are not switched off to save power",
     "LSB_GPU_POWEROFF_DURATION LSB_GPU_AUTOBOOST": "the state of GPUs' power is left to the driver",
-    "LSF_LIM_DEBUG LSF_RES_DEBUG LSB_TIME_DMD LSB_DEBUG LSF_CRASH_LOG": "as LSF_LOG_MASK",
-    "LSB_CMD_LOGDIR LSF_CMD_LOGDIR LSF_NIOS_ERR_LOGDIR LSF_DISPATCHER_LOGDIR DIAGNOSE_LOGDIR": "as LSF_LOG_MASK",
+    "LSF_LIM_DEBUG LSF_RES_DEBUG LSB_TIME_DMD LSB_DEBUG LSF_CRASH_LOG": "LSF_LOG_MASK says how much is logged",
+    "LSB_CMD_LOGDIR LSF_CMD_LOGDIR LSF_NIOS_ERR_LOGDIR LSF_DISPATCHER_LOGDIR DIAGNOSE_LOGDIR": "logs are in LSF_LOGDIR",
     "LSF_RES_* LSF_SEND_CONFINFO_TCP_THRESHOLD LSF_BROADCAST_ENABLE": (
         "there are neither LIM nor RES; all goes over TCP"
     ),

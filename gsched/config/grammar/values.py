@@ -45,6 +45,20 @@ def integer(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
+LOG_LEVELS = (
+    *("LOG_EMERG", "LOG_ALERT", "LOG_CRIT", "LOG_ERR", "LOG_WARNING", "LOG_NOTICE", "LOG_INFO", "LOG_DEBUG"),
+    *("LOG_DEBUG1", "LOG_DEBUG2", "LOG_DEBUG3"),
+)
+"""LSF's, the most urgent first."""
+
+
+def log_level(text: str) -> str:
+    """One of LOG_LEVELS."""
+    if text.upper() not in LOG_LEVELS:
+        raise BadRequest(f"'{show(text)}' is no level of a log ({', '.join(LOG_LEVELS)})")
+    return text.upper()
+
+
 def minutes(text: str) -> int:
     """A reader of whole minutes, one at least; the value is in seconds."""
     return 60 * integer(1, 10**6)(text)

@@ -110,8 +110,9 @@ def _watched(heard: Heard) -> Iterator[None]:
             heard.put(where, dict.fromkeys(self._taken, Answer(Standing.SAME)))
             for name, (words, why) in (named.get("as_here") or {}).items():
                 shown = " ".join(sorted(words & {"y", "n"} or words)).upper()
-                said = f"{shown} alone: {why}"
-                heard.put(where, {name: Answer(Standing.NOTED, said)})
+                # Another value is refused; but that a part of LSF is not there is no counterpart of it.
+                standing = Standing.NOTED if "n" in words else Standing.TRANSLATED
+                heard.put(where, {name: Answer(standing, f"{shown} alone: {why}")})
         finish(self, refused, without_effect, *rest, **named)
 
     def watched_keywords(section: ConfigSection, table: ConfigTable, schema: Any, findings: Any) -> None:

@@ -52,3 +52,30 @@ def test_the_journal_is_known_by_its_stream(stream: str, line: str) -> None:
         [sys.executable, "-c", PROGRAM, stream], capture_output=True, text=True, env=dict(os.environ), timeout=20
     )
     assert re.fullmatch(line, done.stderr.strip()), done.stderr
+
+
+LEVELS = """
+import logging, sys
+from gsched.app.clusters.journal import log_from, setup_logging
+setup_logging({"GSCHED_DEBUG": sys.argv[2]})
+log_from(sys.argv[1], {"GSCHED_DEBUG": sys.argv[2]})
+for name in ("debug", "info", "warning", "error", "critical"):
+    getattr(logging.getLogger("gsched.x"), name)(name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "debug", "words"),
+    [
+        ("LOG_DEBUG3", "", "debug info warning error critical"),
+        ("LOG_INFO", "", "info warning error critical"),
+        ("LOG_NOTICE", "", "info warning error critical"),
+        ("LOG_WARNING", "", "warning error critical"),
+        ("LOG_ERR", "", "error critical"),
+        ("LOG_EMERG", "", "critical"),
+        ("LOG_EMERG", "1", "debug info warning error critical"),
+    ],
+)
+def test_how_much_is_logged(level: str, debug: str, words: str) -> None:
+    done = subprocess.run([sys.executable, "-c", LEVELS, level, debug], capture_output=True, text=True, check=True)
+    assert [line.split()[-1] for line in done.stderr.splitlines()] == words.split()

@@ -228,3 +228,13 @@ def test_what_is_so_anyway_is_noted_and_the_contrary_refused() -> None:
 def test_a_profile_has_a_niceness_of_its_own() -> None:
     checked = check({"lsb.applications": "Begin Application\nNAME = a\nNICE = 7\nEnd Application\n"})
     assert checked.config is not None and checked.config.applications["a"].nice == 7
+
+
+def test_how_much_daemons_log() -> None:
+    checked = params("", "LSF_LOG_MASK=log_warning\nLSB_LOG_MASK_SBD=LOG_DEBUG1\n")
+    assert checked.errors == [] and checked.config is not None
+    found = checked.config.log_levels
+    assert [found.of(kind) for kind in ("master", "agent", "door")] == ["LOG_WARNING", "LOG_DEBUG1", "LOG_WARNING"]
+    (error,) = params("", "LSB_LOG_MASK_MBD=LOUD\n").errors
+    assert "LSB_LOG_MASK_MBD: 'LOUD' is no level of a log (LOG_EMERG, " in error
+    assert check().config is not None and check().config.log_levels.of("agent") == "LOG_INFO"  # type: ignore[union-attr]
