@@ -127,7 +127,6 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         default_application=settings.take("DEFAULT_APPLICATION", queue_name, ""),
         master_sleep_s=sleep_s,
         job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,
-        clean_period_s=settings.take("CLEAN_PERIOD", integer(0, 10**9), default.clean_period_s),
         host_history_days=settings.take("HOST_HISTORY_DAYS", integer(0, 36_500), default.host_history_days),
         max_job_id=settings.take("MAX_JOBID", integer(1, 2147483646), default.max_job_id),
         max_pending=settings.take("MAX_PEND_JOBS", _COUNT, settings.take("MAX_PENDING_JOBS", _COUNT, None)),
@@ -177,8 +176,10 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
 
 def _of_jobs(settings: KeyValues, findings: Findings) -> dict[str, Any]:
     """Who may do what with jobs, in which group they are, and for how long those that are done are listed."""
+    clean_period_s = settings.take("CLEAN_PERIOD", integer(0, 10**9), Params().clean_period_s)
     return {
-        "clean_period_done_s": _clean_period_done(settings, findings),
+        "clean_period_s": clean_period_s,
+        "clean_period_done_s": _clean_period_done(settings, clean_period_s, findings),
         "default_job_group": settings.take("DEFAULT_JOBGROUP", default_group, ""),
         "max_requeue": settings.take("MAX_JOB_REQUEUE", _COUNT, None),
         "users_resume": settings.take("ENABLE_USER_RESUME", yes_or_no, False),
@@ -195,9 +196,8 @@ def _orphan_grace(settings: KeyValues, findings: Findings) -> float:
     return found
 
 
-def _clean_period_done(settings: KeyValues, findings: Findings) -> int | None:
+def _clean_period_done(settings: KeyValues, period: float, findings: Findings) -> int | None:
     """CLEAN_PERIOD_DONE; None: as CLEAN_PERIOD. It counts only where it is shorter."""
-    period = settings.take("CLEAN_PERIOD", integer(0, 10**9), Params().clean_period_s)
     found = settings.take("CLEAN_PERIOD_DONE", integer(0, 10**9), None)
     at = settings.place("CLEAN_PERIOD_DONE")
     if found is not None and at is not None and found >= period:
