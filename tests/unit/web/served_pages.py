@@ -138,7 +138,7 @@ def served(folder: Path, *, name: str, read_only: bool) -> Pages:
     """Serve the pages of the master that is published in the folder."""
 
     def connect() -> Client:
-        return Client(read_address(str(folder)), wait_s=2)
+        return Client(read_address(str(folder)), wait_s=30)
 
     hub = ChangeHub()
     mirror = ClusterMirror(connect, hub)
