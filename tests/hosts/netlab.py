@@ -36,6 +36,7 @@ __all__ = ["Host", "Lab", "unavailable"]
 
 BIN = Path(sys.executable).parent
 NETWORK = "10.77.0"
+_NOBODYS_CARD = "02:00:00:00:00:fe"
 _COUNT = itertools.count()
 
 
@@ -203,6 +204,31 @@ class Host:
     def mend(self) -> None:
         """Plug it in again."""
         self.lab.switch("ip", "link", "set", self._port, "up")
+
+    def cut_from(self, *others: Host, hears: bool = False) -> None:
+        """Let nothing pass between this host and these, silently; the others hear both. `hears`: nothing from this host
+        to these, and all from these.
+        """
+        for other in others:
+            self._misdirect(other)
+            if not hears:
+                other._misdirect(self)
+
+    def mend_to(self, *others: Host) -> None:
+        """Let everything pass again, in both directions."""
+        for other in others:
+            for host, target in ((self, other), (other, self)):
+                if host._pid:
+                    host._neighbour("del", target.address)
+
+    def _misdirect(self, other: Host) -> None:
+        """Its packets for the other host go to a card that nobody has."""
+        self._neighbour("replace", other.address, "lladdr", _NOBODYS_CARD, "nud", "permanent")
+
+    def _neighbour(self, *words: str) -> None:
+        with contextlib.suppress(subprocess.CalledProcessError) if words[0] == "del" else contextlib.nullcontext():
+            command = ["ip", "neigh", *words, "dev", "eth0"]
+            machine.run(["nsenter", "-t", str(self._running), "-n", *command])
 
     def lose(self, percent: int) -> None:
         """Let so many packets of each direction get lost, at random; 0: none. Skips the test without nft."""

@@ -60,6 +60,26 @@ def test_network_is_cut_and_mended(lab: Lab) -> None:
     assert reaches(second, "h1")
 
 
+def test_two_hosts_are_cut_from_each_other_alone(lab: Lab) -> None:
+    first, second, third = (lab.host(name) for name in ("h1", "h2", "h3"))
+    for host in (first, second):
+        listens(host)
+    assert reaches(second, "h1") and reaches(first, "h2")
+    second.cut_from(first)
+    assert not reaches(second, "h1", 0.3) and not reaches(first, "h2", 0.3)
+    assert reaches(third, "h1") and reaches(third, "h2")
+    second.mend_to(first)
+    assert reaches(second, "h1") and reaches(first, "h2")
+    second.cut_from(first, hears=True)
+    asking = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', 7778)); s.settimeout(60); s.recv(1)"
+    hearing = second.popen(["python", "-c", f"{asking}; print('heard')"], stdout=subprocess.PIPE, text=True)
+    telling = "import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('h2', 7778))"
+    while hearing.poll() is None:
+        first.run(["python", "-c", telling], check=True)
+    assert hearing.communicate()[0] == "heard\n"
+    assert not reaches(first, "h2", 0.3), "what h2 answers does not arrive"
+
+
 def test_network_loses_packets_and_is_slow(lab: Lab) -> None:
     first, second = lab.host("h1"), lab.host("h2")
     listens(first)
