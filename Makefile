@@ -20,7 +20,7 @@ CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightni
 MPIS := openmpi mpich impi
 
 # As tests/*/test_NAME.py: those that repeat what they do.
-FAULT_PARTS := faults_gpus faults_master faults_masters faults_checkpoints faults_agent faults_parts net_chaos
+FAULT_PARTS := faults_gpus faults_master faults_masters faults_masters_database faults_masters_links faults_checkpoints faults_agent faults_parts net_chaos
 FAULT_ROUNDS := 100
 
 NIGHTLY_PARTS := histories units properties hosts

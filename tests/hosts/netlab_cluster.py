@@ -132,7 +132,9 @@ class SharedCluster:
         self.start_daemon(host, "agent")
         self.start_daemon(host, "door")
 
-    def start_daemon(self, host: Host, name: str, *, as_host: str = "") -> subprocess.Popen[Any]:
+    def start_daemon(
+        self, host: Host, name: str, *, as_host: str = "", env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[Any]:
         """Start `master`, `agent`, `door` or `web` on a host, as the user that it runs as."""
         words = ["gsched", name, "--envdir", ENVDIR, *(["--host", as_host or host.name] if name == "agent" else [])]
         words = ["sh", "-c", 'umask 077 && exec "$@"', "sh", *words]  # UMask= of the units
@@ -140,6 +142,7 @@ class SharedCluster:
             process = host.popen(
                 words,
                 user="root" if name in ("agent", "web") else SERVICE_USER,
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -6,23 +6,38 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 
 from netlab import Host, Lab
 from netlab_cluster import PATIENCE_S, SharedCluster, shared_cluster
 from netlab_database import LabDatabase
 
+# Long enough for a master whose clock is an hour early.
+_PARAMS = """\
+Begin Parameters
+DEFAULT_QUEUE  = normal
+SBD_SLEEP_TIME = 1
+CLEAN_PERIOD   = 100000
+End Parameters
+"""
 _TELLS_STANDING = re.compile("waits to lead|takes over|listens on|is lost:|was taken over by|is told to")
 
 
 class TwoMasters:
-    """Masters on h1 and h2, jobs on h3, the database on h4."""
+    """Masters on h1 and h2, jobs on h3, the database on h4, and if wanted a standby of it on h5."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, sim_gpus: str = "", *, has_replica: bool = False, disk_mib: int = 0) -> None:
         self.a, self.b, self.c = (lab.host(name) for name in ("h1", "h2", "h3"))
-        self.database = LabDatabase(lab.host("h4"))
-        settings = {"LSF_MASTER_LIST": '"h1 h2"', "GSCHED_STORE": f'"{self.database.url}"'}
-        self.cluster = shared_cluster(lab, [self.a, self.b, self.c], settings=settings, start=False)
+        self.database = LabDatabase(lab.host("h4"), disk_mib)
+        self.replica = LabDatabase(lab.host("h5")) if has_replica else None
+        url = self.database.url_with(*([self.replica.host] if self.replica else []))
+        settings = {"LSF_MASTER_LIST": '"h1 h2"', "GSCHED_STORE": f'"{url}"'}
+        hosts = [self.a, self.b, self.c]
+        files = {"lsb.params": "=" + _PARAMS}
+        self.cluster = shared_cluster(lab, hosts, sim_gpus=sim_gpus, settings=settings, files=files, start=False)
         self.database.make(self.cluster)
+        if self.replica is not None:
+            self.replica.follow(self.database)
         self.cluster.start()
         self.cluster.start_daemon(self.b, "master")
         self.waits(self.b)
@@ -30,6 +45,14 @@ class TwoMasters:
     def waits(self, host: Host) -> None:
         """Wait until the master of this host waits for another."""
         self.cluster.until(lambda: self.is_waiting(host), f"the master of {host} does not wait")
+
+    def start_waiting(self, host: Host, env: Mapping[str, str] | None = None) -> None:
+        """Start a master there, and wait until it waits."""
+        before = len(self.cluster.log(host, "master"))
+        self.cluster.start_daemon(host, "master", env=env)
+        self.cluster.until(
+            lambda: "waits to lead" in self.cluster.log(host, "master")[before:], f"the master of {host} does not wait"
+        )
 
     def is_waiting(self, host: Host) -> bool:
         """Whether the last that the master of this host has said is that it waits."""
