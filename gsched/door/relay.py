@@ -162,23 +162,30 @@ class CallRelay:
         begin: Any = channel.stream_stream(opening.method)
         waits = opening.waits and self._assertion.aio_may_wait
         call = begin(metadata=metadata, timeout=opening.timeout_s, wait_for_ready=waits)
-        upwards = asyncio.create_task(self._send_on(uid, reader, call))
+        sending = asyncio.Event()
+        upwards = asyncio.create_task(self._send_on(uid, reader, call, sending))
         try:
             await _bring_back(call, writer)
             if self._stop.is_set():
                 raise RelayRefused(grpc.StatusCode.UNAVAILABLE, "the door is closing")
-            if await call.code() is grpc.StatusCode.UNAVAILABLE:
+            code = await call.code()
+            if code is grpc.StatusCode.INTERNAL and sending.is_set():
+                # gRPC says so where the connection breaks under a request; the master has not had all of it.
+                raise RelayRefused(grpc.StatusCode.UNAVAILABLE, "the connection to the master broke")
+            if code is grpc.StatusCode.UNAVAILABLE:
                 self._assertion.aio_failed(channel)
             besides = [(str(key), str(value)) for key, value in await call.trailing_metadata() or ()]
-            return ending((await call.code()).value[0], str(await call.details() or ""), besides)
+            return ending(code.value[0], str(await call.details() or ""), besides)
         finally:
             call.cancel()
             upwards.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await upwards
 
-    async def _send_on(self, uid: int, reader: asyncio.StreamReader, call: Any) -> None:
-        """Messages of the process to the master; when the process goes away, the call is cancelled."""
+    async def _send_on(self, uid: int, reader: asyncio.StreamReader, call: Any, sending: asyncio.Event) -> None:
+        """Messages of the process to the master; when the process goes away, the call is cancelled. `sending` is set
+        while one is under way, and stays so where it does not get away.
+        """
         held = 0
         parts: list[bytes] = []
         try:
@@ -192,7 +199,9 @@ class CallRelay:
                         self._complaints.say(uid, "sends requests that are too large")
                         return
                 elif kind == END:
+                    sending.set()
                     await call.write(b"".join(parts))
+                    sending.clear()
                     self._bytes[uid] -= held
                     held, parts = 0, []
                 elif kind == DONE:

@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+from grpc.aio._call import StreamStreamCall
 
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.door import relay as relays
@@ -104,6 +106,26 @@ def test_large_requests_arrive_whole(path: str) -> None:
     blob = os.urandom(5 << 20)
     submission = Submission(spec=JobSpec(command="x", user="", queue="q"), environment=blob, script=b"", input=None)
     assert client(path).submit(submission).job_id > len(blob)
+
+
+def test_a_connection_that_breaks_under_a_request_is_a_master_that_is_away(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC calls it an internal error; it is asked again, as it is where the connection breaks a moment later."""
+    write = StreamStreamCall.write
+    broken: list[bool] = []
+
+    async def breaks_once(call: Any, request: Any) -> None:
+        if not broken:
+            broken.append(True)
+            call._cython_call.cancel("broken")
+            call._cython_call.set_internal_error("the batch has failed")  # as write does where it cannot send
+            await call._raise_for_status()
+        await write(call, request)
+
+    monkeypatch.setattr(StreamStreamCall, "write", breaks_once)
+    assert client(path).cluster().cluster == FIRST
+    assert broken
 
 
 def test_what_the_master_refuses_is_said_as_it_says_it(path: str, caller: Callable[[int], None]) -> None:
