@@ -44,7 +44,6 @@ class Option:
 
 
 _ONE_CLUSTER = "there is one cluster"
-_NO_SPEED = "times are not scaled by the speed of hosts"
 _NO_LICENCE = "there is no licence scheduler"
 _NO_CLASS = "there are no service classes; limits of lsb.resources keep shares"
 _NO_DATA = "there is no data manager; gsub -f copies files"
@@ -79,7 +78,6 @@ REASONS: dict[str, str] = {
     "Wep": "-We gives an estimate in minutes",
     "H": "gstop holds a job that waits",
     "K": "gwait waits for jobs",
-    "N": _NO_SPEED,
     "ss": "there is no session scheduler",
     "gpfsio": "input and output of file systems are not counted",
 }

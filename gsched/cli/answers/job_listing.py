@@ -13,6 +13,7 @@ from gsched.base.ids import array_of, index_of
 from gsched.cli.answers.exceptions_of_jobs import JobExceptions
 from gsched.cli.answers.job_thresholds import JobThresholds
 from gsched.cli.answers.known_gpus import known_gpus
+from gsched.cli.host_answers.cpu_factors import CpuFactors
 from gsched.cli.options.job_filters import chosen_filter
 from gsched.cli.options.job_selection import not_found
 from gsched.cli.options.past_time import looked_at
@@ -66,6 +67,8 @@ class JobListing:
         self._client = session.client
         self._look = looked_at(session, at)
         self._folder = folder_of(call)
+        self._call = call
+        self._normal = options.last("N")
         self._views = itertools.chain(self._look.jobs(wanted), self._long_finished())
         self._admits = chosen_filter(options)
         self._eligible = _eligible(options) if eligible is None else eligible
@@ -87,6 +90,7 @@ class JobListing:
         """To be gone through once."""
         external: tuple[str, ...] | None = None
         thresholds: JobThresholds | None = None
+        factors = CpuFactors(self._call, self._client, self._normal) if self._normal else None
         exceptions = JobExceptions(self._look.queues(), self.now) if self._with_exceptions else None
         for view in self._views:
             self._found.update((view.job_id, array_of(view.job_id)))
@@ -104,7 +108,7 @@ class JobListing:
                 external = self._look.cluster().external_resources
                 thresholds = JobThresholds(self._client, self._look)
             yield ShownJob(
-                view=view,
+                view=factors.scaled(view) if factors is not None else view,
                 external_indices=external or (),
                 level=self._level,
                 with_hosts=self._is_long,

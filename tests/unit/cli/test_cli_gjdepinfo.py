@@ -9,8 +9,10 @@ import pytest
 from fake_master import FakeCall, FakeMaster, spec
 from test_cli_gjobs import done, pending, running
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
 from gsched.cli.commands.job_views.gjdepinfo import parents_of_spec
+from gsched.model.jobs.reason import PendingReason
 
 NewCall = Callable[..., FakeCall]
 PARENTS = "JOBID          PARENT         PARENT_STATUS  PARENT_NAME  LEVEL\n"
@@ -48,9 +50,33 @@ def test_what_waits_for_a_job(chain: FakeMaster, call: NewCall) -> None:
     )
 
 
+def test_only_what_has_not_come(chain: FakeMaster, call: NewCall) -> None:
+    told = call("bjdepinfo", "-p", "-r", "3", "9")
+    assert told.run() == 0
+    assert [line.split()[:2] for line in told.out.splitlines()[1:]] == [["9", "7"], ["9", "8"]]
+    none = call("bjdepinfo", "-p", "8")
+    assert (none.run(), none.err) == (0, "Job <8> waits for nothing that has not come\n")
+
+
+def test_the_conditions_and_whether_they_hold(chain: FakeMaster, call: NewCall) -> None:
+    waits = (PendingReason(coded("dependency.not_satisfied")),)
+    views = {view.job_id: view for view in chain.views}
+    last = msgspec.structs.replace(views[9].spec, dependency="done(train) && ended(7)")
+    train = msgspec.structs.replace(views[8].spec, dependency="done(6)")
+    chain.views[3] = msgspec.structs.replace(views[9], spec=last, pending_reasons=waits)
+    chain.views[2] = msgspec.structs.replace(views[8], spec=train, pending_reasons=())
+    told = call("bjdepinfo", "-l", "-r", "3", "9")
+    assert told.run() == 0
+    assert set(told.out.split(PARENTS)[0].splitlines()) == {
+        "Dependency condition of job <9> is not satisfied: done(train) && ended(7)",
+        "Dependency condition of job <8> is satisfied: done(6)",
+    }
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "text"),
     [
+        (("gjdepinfo", "-c", "-l", "9"), 255, "gjdepinfo: -l and -p tell of jobs that are waited for, not with -c\n"),
         (("gjdepinfo", "7"), 0, "Job <7> waits for no job\n"),
         (("gjdepinfo", "-c", "9"), 0, "Job <9> has no jobs that wait for it\n"),
         (("gjdepinfo", "5"), 255, "Job <5> is not found\n"),

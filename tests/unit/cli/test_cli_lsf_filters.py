@@ -12,9 +12,10 @@ from test_cli_gjobs import pending, running
 
 from gsched.base.coded_text import coded
 from gsched.model import event as events
+from gsched.model.jobs.job import AttemptResult, Usage
 from gsched.model.jobs.reason import PendingReason, PlannedStart
-from gsched.model.views.catalogue import Account, UserLimitView
-from gsched.model.views.view import JobView
+from gsched.model.views.catalogue import Account, Definitions, Grouping, ModelView, UserLimitView
+from gsched.model.views.view import HostView, JobView
 
 NewCall = Callable[..., FakeCall]
 NOW = time.time()
@@ -171,3 +172,56 @@ def test_limits_of_pending_jobs(master: FakeMaster, call: NewCall) -> None:
     heading, row = told(call, "gusers", "-pl", "ann").splitlines()
     assert heading.split() == ["USER/GROUP", "MPEND", "PEND", "MPJOBS", "PJOBS"]
     assert row.split() == ["ann", "50", "12", "5", "3"]
+
+
+def test_groups_of_hosts_at_length(master: FakeMaster, call: NewCall) -> None:
+    master.groupings["host"] = [Grouping(name="g1", members=("a", "g2"), resolved=("a", "b"), admins=("ann",))]
+    master.groupings["host"].append(Grouping(name="g2", members=("b",), resolved=("b",)))
+    master.groupings["unit"] = [Grouping(name="r1", members=("a",), resolved=("a",), unit_type="rack")]
+    assert told(call, "bmgroup", "-l", "g1") == "GROUP_NAME:  g1\nHOSTS:  a g2/\nGROUP_ADMIN:  ann\n"
+    assert "HOSTS:  a b\n" in told(call, "bmgroup", "-l", "-r", "g1")
+    assert "TYPE:  rack\n" in told(call, "bmgroup", "-l", "-cu")
+
+
+def test_the_cluster_at_length(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = [HostView(name="a", status="ok", model="fast", type="X86_64")]
+    shown = told(call, "lsclusters", "-l")
+    assert shown.splitlines()[1].split()[0] == "firestone"
+    assert "\nDefault queues:  normal\n" in shown and "\nAvailable host models:  fast\n" in shown
+
+
+def test_chosen_fields_of_machines(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = [
+        HostView(name="a", status="ok", ncpus=8, max_mem_mib=2048.0, server=True, resources=("gpu",), cpu_factor=2.5)
+    ]
+    fields = "host_name ncpus maxmem cpuf server res ndisks delimiter=','"
+    assert told(call, "lshosts", "-noheader", "-o", fields) == "a,8,2 Gbytes,2.5,Yes,gpu,-\n"
+    assert '"MAXMEM":"2 Gbytes"' in told(call, "lshosts", "-json", "-o", "maxmem")
+    assert call("lshosts", "-o", "nothing").run() == 255
+
+
+@pytest.mark.parametrize(("named", "seconds"), [("slow", 50.0), ("quick", 20.0), ("5", 10.0)])
+def test_cpu_time_as_on_another_host(master: FakeMaster, call: NewCall, named: str, seconds: float) -> None:
+    """Job 1 has used 20 s on a host of factor 2.5."""
+    master.host_views = [HostView(name="ubuntu02", status="ok", cpu_factor=2.5), HostView(name="slow", status="ok")]
+    master.definitions = Definitions(models=(ModelView("quick", 2.5),))
+    used = AttemptResult(exit_code=0, usage=Usage(cpu_s=20.0))
+    done = running(1, state="DONE", finished_at=NOW, result=used)
+    master.views = [done, running(2)]
+    master.accounts = [
+        Account(job_id=1, user="ann", queue="normal", state="DONE", submitted_at=NOW - 9, finished_at=NOW, cpu_s=20.0)
+    ]
+    master.accounts = [msgspec.structs.replace(master.accounts[0], job=done)]
+    fields = ("-noheader", "-o", "jobid cpu_used delimiter=','")
+    assert told(call, "gjobs", "-u", "all", "-N", named, *fields) == f"1,{seconds} second(s)\n"
+    assert f"Total CPU time consumed: {seconds:9.1f} " in told(call, "gacct", "-u", "all", "-N", named)
+    happened: tuple[events.AnyEvent, ...] = (
+        events.JobSubmitted(at=NOW - 9, job_id=1, spec=spec()),
+        events.JobDispatched(at=NOW - 9, job_id=1, attempt=1, allocation=allocation(), effective_req=""),
+        events.JobFinished(at=NOW, job_id=1, attempt=1, result=used),
+    )
+    master.histories[1] = tuple(record(seq, each) for seq, each in enumerate(happened, 1))
+    assert f"The CPU time used is {seconds} seconds" in told(call, "ghist", "-l", "-N", named, "1")
+    refused = call("gjobs", "-N", "nobody")
+    assert refused.run() == 255
+    assert refused.err == "gjobs: -N nobody: neither a host nor a host model, nor a CPU factor\n"

@@ -7,15 +7,15 @@ from gsched.cli.render.cluster import parameters
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
-from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.dialect.options import Option, OptionTable
 
 TABLE = OptionTable(
     summary="show the cluster, its master and how many hosts it has",
     operands="[CLUSTER ...]",
     options=(
         Option("w", help="cut nothing"),
+        Option("l", help="also its administrators, version, default queues and resources"),
         *GENERAL,
-        *unsupported("l", because="gid and gparams -a tell of the cluster"),
     ),
     examples=("PROGRAM", "PROGRAM -w"),
 )
@@ -29,5 +29,8 @@ def main(call: Call) -> int:
     for name in options.rest:
         if name != cluster.cluster:
             raise BadRequest(f"{program(call)}: {name}: unknown cluster name")
-    call.write(parameters.render_cluster(cluster, len(hosts), wide=options.has("w")))
+    if options.has("l"):
+        call.write(parameters.render_cluster_long(cluster, hosts))
+    else:
+        call.write(parameters.render_cluster(cluster, len(hosts), wide=options.has("w")))
     return 0

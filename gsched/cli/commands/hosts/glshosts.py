@@ -7,11 +7,11 @@ from gsched.cli.answers.gpu_answer import write_gpu_table
 from gsched.cli.answers.shared_values import shared_resources
 from gsched.cli.options.size_units import requirement_in
 from gsched.cli.render.hosts.gpu_tables import MODELS, model_rows
-from gsched.cli.render.hosts.host_info import render_hosts, render_hosts_long
+from gsched.cli.render.hosts.host_info import MACHINE_FIELDS, render_hosts, render_hosts_long
 from gsched.cli.render.hosts.shared_tables import render_values
 from gsched.cli.render.hosts.topology import render_topologies
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import GENERAL, REQUIREMENT, program, read_options
+from gsched.cli.session.command_line import GENERAL, REQUIREMENT, answer_chosen, chosen_format, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 
@@ -26,11 +26,12 @@ TABLE = OptionTable(
         Option("s", help="values that hosts share; names behind it are those of resources"),
         REQUIREMENT,
         Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
+        Option("o", "FIELDS", "these fields (-o help lists them)", '-o "host_name ncpus maxmem"'),
         Option("noheader", help="no heading"),
-        Option("json", help="with -gpu: as JSON"),
+        Option("json", help="with -gpu or -o: as JSON"),
         *GENERAL,
         *unsupported("cname"),
-        *unsupported("e", "mig", "o", because="-gpu, -l, -T and -json show all that is known of a host"),
+        *unsupported("e", "mig", because="-gpu, -l, -T and -json show all that is known of a host"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l gpu01", 'PROGRAM -R "select[maxmem>100000]"'),
@@ -44,8 +45,9 @@ def main(call: Call) -> int:
         options.has("gpu") and options.has("l", "T", "s")
     ):
         raise BadRequest(f"{program(call)}: only one of -w, -l, -T and -s can be given, and -gpu only with -w")
-    if options.has("json") and not options.has("gpu"):
-        raise BadRequest(f"{program(call)}: -json goes with -gpu only")
+    if options.has("json") and not options.has("gpu", "o"):
+        raise BadRequest(f"{program(call)}: -json goes with -gpu and -o only")
+    chosen = chosen_format(call, options, MACHINE_FIELDS, "", "w l T s gpu") if options.has("o") else None
     if options.has("s") and options.has("R"):
         raise BadRequest(f"{program(call)}: -s and -R cannot be given together")
     with connected(call) as session:
@@ -59,7 +61,9 @@ def main(call: Call) -> int:
         )
         external = client.cluster().external_resources if options.has("l") else ()
     header = not options.has("noheader")
-    if options.has("gpu"):
+    if chosen is not None:
+        answer_chosen(call, options, chosen, hosts, command="lshosts", counted="HOSTS")
+    elif options.has("gpu"):
         write_gpu_table(call, options, MODELS, model_rows(hosts), command="lshosts")
     elif options.has("T"):
         call.write(render_topologies(hosts))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.wildcards import Wildcards
 from gsched.cli.answers.exceptions_of_jobs import JobExceptions
+from gsched.cli.host_answers.cpu_factors import NORMALIZED, CpuFactors
 from gsched.cli.options.account_filters import ENDED_IN, OF_PROJECTS, OF_QUEUES, OF_USERS, ON_HOSTS, account_filter
 from gsched.cli.options.job_filters import OF_DESCRIPTION, WITH_RUSAGE, chosen_filter
 from gsched.cli.options.job_selection import parse_job_ids
@@ -25,7 +26,7 @@ from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.output_formats import json_pieces
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options, shows_year
-from gsched.cli.session.session import connected
+from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.times import parse_span
@@ -47,6 +48,7 @@ TABLE = OptionTable(
         Option("d", help="only jobs that are done"),
         Option("e", help="only jobs that exited"),
         Option("x", help="only jobs that ran too long, failed too soon or were idle, as their queues see it"),
+        NORMALIZED,
         OF_USERS,
         OF_QUEUES,
         ON_HOSTS,
@@ -61,7 +63,7 @@ TABLE = OptionTable(
         Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
         *GENERAL,
-        *unsupported("cname", "Lp", "N", "rcacct", "sla"),
+        *unsupported("cname", "Lp", "rcacct", "sla"),
         *unsupported("f", because="gacct reads a database, not a file of LSF"),
         *unsupported("E", because="only the time in which jobs waited is counted, whatever they waited for"),
     ),
@@ -71,6 +73,8 @@ TABLE = OptionTable(
 
 _LOOKED_AT_HERE = ("x", "J", "Jd", "rusage")
 """Filters that no question to the master can say."""
+_OF_EACH = (*_LOOKED_AT_HERE, "gpu", "N")
+"""Options for which more must be known of a job than its sums."""
 MANY = 2_500
 """Accounts that the door adds up for a caller; of more the sum is made in his own process."""
 NOTHING = "No matching job found\n"
@@ -92,13 +96,9 @@ def main(call: Call) -> int:
     detailed = options.has("l", "UF", "b")
     summary, use = accounts.Summary(), GpuUseSummary()
     with connected(call) as session:
-        accounted = _found(
-            call, session.client.catalogue, wanted, jobs=detailed or options.has("gpu", *_LOOKED_AT_HERE)
-        )
+        accounted = _found(call, session.client.catalogue, wanted, jobs=detailed or options.has(*_OF_EACH))
         exceptions = JobExceptions(session.client.queues(), time.time()) if options.has("l", "UF", "x") else None
-        if options.has(*_LOOKED_AT_HERE):
-            admits = _admits(options, exceptions)
-            accounted = (each for each in accounted if each.job is not None and admits(each.job))
+        accounted = _looked_at(call, options, session, accounted, exceptions)
         found = _counted(accounted, summary, use)
         if detailed:
             # In the order in which they ended, as an accounting file has them.
@@ -155,6 +155,28 @@ def _found(call: Call, catalogue: Catalogue, wanted: AccountFilter, *, jobs: boo
             return found
         call.take_over()
     return catalogue.accounts(wanted, jobs=jobs)
+
+
+def _looked_at(
+    call: Call, options: Parsed, session: Session, found: Iterable[Account], exceptions: JobExceptions | None
+) -> Iterable[Account]:
+    """Those that the filters of _LOOKED_AT_HERE choose, with their CPU time as -N wants it."""
+    if options.has(*_LOOKED_AT_HERE):
+        admits = _admits(options, exceptions)
+        found = (each for each in found if each.job is not None and admits(each.job))
+    if options.has("N"):
+        found = _normalized(found, CpuFactors(call, session.client, options.last("N")))
+    return found
+
+
+def _normalized(found: Iterable[Account], factors: CpuFactors) -> Iterator[Account]:
+    for account in found:
+        view = account.job
+        yield (
+            account
+            if view is None
+            else replace(account, cpu_s=account.cpu_s * factors.of(view.allocation), job=factors.scaled(view))
+        )
 
 
 def _counted(found: Iterable[Account], summary: accounts.Summary, use: GpuUseSummary) -> Iterator[Account]:

@@ -15,13 +15,14 @@ from gsched.cli.answers.attempt_use import attempts_of
 from gsched.cli.answers.exceptions_of_jobs import JobExceptions
 from gsched.cli.answers.history_view import history_record
 from gsched.cli.answers.known_gpus import known_gpus
+from gsched.cli.host_answers.cpu_factors import NORMALIZED, CpuFactors
 from gsched.cli.options.job_filters import OF_USER_GROUP, asked_jobs
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import cpu_time, energy_of, gpu_records, named_record
 from gsched.cli.render.jobs import history
 from gsched.cli.render.jobs.chronology import render_chronology
-from gsched.cli.render.jobs.history import HistoryRecord
+from gsched.cli.render.jobs.history import HistoryEnd, HistoryRecord
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.text.output_formats import json_pieces
 from gsched.cli.session.call import Call
@@ -62,13 +63,14 @@ TABLE = OptionTable(
         Option("P", "PROJECT", "only jobs of this project"),
         Option("app", "PROFILE", "only jobs of this application profile"),
         OF_USER_GROUP,
+        NORMALIZED,
         Option("X", help="taken for LSF's sake: host groups are never condensed"),
         Option("hms", help="times in states as HH:MM:SS"),
         Option("Jd", "TEXT", "only jobs of this description; * stands for anything"),
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("cname", "N", "sla"),
+        *unsupported("cname", "sla"),
         *unsupported("f", because="ghist reads a database, not a file of LSF"),
         *unsupported("A", "b", because="ghist -l shows all of each job, without it a line"),
     ),
@@ -110,7 +112,8 @@ def main(call: Call) -> int:
         told = _told(call, session.client.past, wanted)
         known = known_gpus(session.client) if options.has("gpu") else None
         exceptions = JobExceptions(session.client.queues(), now) if options.has("x") else None
-        reader = _Reader(call, wanted.jobs.ids, known, _admits(options, exceptions))
+        factors = CpuFactors(call, session.client, options.last("N")) if options.has("N") else None
+        reader = _Reader(call, wanted.jobs.ids, known, _admits(options, exceptions), factors)
         texts: Iterator[str]
         if options.has("t"):
             records = [each for each in reader.read(told) if isinstance(each, HistoryRecord)]
@@ -149,6 +152,16 @@ def _admits(options: Parsed, exceptions: JobExceptions | None) -> Callable[[Hist
         return is_exception and (not group or record.job.spec.user_group == group)
 
     return admits
+
+
+def _normalized(record: HistoryRecord, factors: CpuFactors) -> HistoryRecord:
+    """The job with its CPU time as on another host; that of earlier attempts, too."""
+    by = factors.of(record.job.view.allocation)
+    told = tuple(
+        replace(event, cpu_s=event.cpu_s * by) if isinstance(event, HistoryEnd) and event.cpu_s is not None else event
+        for event in record.events
+    )
+    return replace(record, job=replace(record.job, view=factors.scaled(record.job.view)), events=told)
 
 
 def _told(call: Call, past: PastCalls, wanted: HistoryQuery) -> PastAnswer:
@@ -270,13 +283,15 @@ class _Reader:
         named: Sequence[int],
         known: Mapping[str, Gpu] | None,
         admits: Callable[[HistoryRecord], bool],
+        factors: CpuFactors | None,
     ) -> None:
-        """`admits`: of which jobs is told."""
+        """`admits`: of which jobs is told; `factors`: how CPU time is told, None: as it was."""
         self._call = call
         self._named = named
         self._unit = unit_of(call)
         self._known = known
         self._admits = admits
+        self._factors = factors
         self.problems = 0
         self.count = 0
 
@@ -309,7 +324,7 @@ class _Reader:
                 continue
             if self._admits(record):
                 self.count += 1
-                yield record, each
+                yield (record if self._factors is None else _normalized(record, self._factors)), each
         if found:
             for job_id in self._named:
                 if job_id not in found:

@@ -17,6 +17,7 @@ from gsched.base.ids import array_of, show_job
 from gsched.cli.answers.job_explanations import check_explaining, show_explanations
 from gsched.cli.answers.job_listing import PENDING_KINDS, JobListing
 from gsched.cli.answers.job_texts import TEXTS, show_text, wants_text
+from gsched.cli.host_answers.cpu_factors import NORMALIZED
 from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, asked_jobs
 from gsched.cli.options.job_selection import not_found, nothing_found, parse_job_ids
 from gsched.cli.options.past_time import AT, past_time
@@ -84,6 +85,7 @@ TABLE = OptionTable(
         Option("WF", help="as without, and when it ended, or its run limit will end it"),
         Option("sum", help="the slots of all these jobs, by state"),
         Option("W", help="more columns: project, use of resources, start and end"),
+        NORMALIZED,
         *CHOSEN_FIELDS,
         Option("hms", help="with -o: durations as HH:MM:SS"),
         Option("noheader", help="no heading"),
@@ -96,7 +98,7 @@ TABLE = OptionTable(
         AT,
         WATCH,
         *GENERAL,
-        *unsupported("aps", "cname", "fwd", "Lp", "N", "hostfile"),
+        *unsupported("aps", "cname", "fwd", "Lp", "hostfile"),
         *unsupported("prio", because="-p says of each pending job what it waits for"),
         *unsupported("sla", "ss", "data", "clusters", "gpfsio"),
     ),
@@ -118,6 +120,8 @@ _TABLES = "l UF w W WL WP WF A psum sum"
 """Options with a layout of their own."""
 _NOT_WITH_GPU = "o w W WL WP WF A psum sum hms"
 _LEVELLED = ("p0", "p1", "p2", "p3")
+_AS = {**dict.fromkeys((*_LEVELLED, *PENDING_KINDS), "p"), "N": "d"}
+"""Options that choose by state, too -> the letter of _STATES that they stand for."""
 _OF_MANY = ("A", "psum", "p4")
 """Layouts that are not of single jobs as they run."""
 _ONLY_NOW = ("A", "psum", "p4", *(each.name for each in TEXTS))
@@ -224,7 +228,7 @@ def _fields(chosen: Format[ShownJob] | None) -> frozenset[str]:
 
 def _is_short(options: Parsed, named: tuple[int, ...], chosen: Format[ShownJob] | None) -> bool:
     """Whether a row shows little of its job, and nothing is looked at here but the row."""
-    further = (*ONLY_HERE, *TIME_COLUMNS, "W", "l", "UF", "gpu", "sum", "x", *PENDING_KINDS)
+    further = (*ONLY_HERE, *TIME_COLUMNS, "W", "l", "UF", "gpu", "sum", "x", "N", *PENDING_KINDS)
     return not named and chosen is None and not options.has(*further)
 
 
@@ -325,14 +329,14 @@ def _setting(call: Call, options: Parsed, now: float) -> FormatSetting:
 
 def _chosen(options: Parsed) -> list[str]:
     """The letters of _STATES that were given; -p0 … -p3, -pe and the like count as -p."""
-    given = {"p" if name in (*_LEVELLED, *PENDING_KINDS) else name for name, _ in options.given}
+    given = {_AS.get(name, name) for name, _ in options.given}
     return [name for name in _STATES if name in given]
 
 
 def _wanted(call: Call, options: Parsed, job_ids: tuple[int, ...]) -> JobFilter:
     chosen = _chosen(options)
     states = () if options.has("a") else tuple(dict.fromkeys(state for name in chosen for state in _STATES[name]))
-    asked = asked_jobs(call, options, job_ids, states=states, finished=options.has("a", "d"))
+    asked = asked_jobs(call, options, job_ids, states=states, finished=options.has("a", "d", "N"))
     return msgspec.structs.replace(asked, application="")  # looked at here: a job of another profile is not missing
 
 

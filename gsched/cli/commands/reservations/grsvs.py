@@ -14,9 +14,10 @@ TABLE = OptionTable(
     operands="[NAME ...]",
     options=(
         Option("l", help="everything about each reservation"),
+        Option("w", help="cut nothing, which is so in any case"),
         Option("noheader", help="no heading"),
         *GENERAL,
-        *unsupported("c", "p", "z", "w", because="-l shows all of each reservation"),
+        *unsupported("c", "p", "z", because="-l shows all of each reservation"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l demo"),

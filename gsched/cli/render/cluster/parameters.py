@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gsched.cli.render.text.text_columns import cell, printable
 from gsched.config.parameters.shares import FACTORS
-from gsched.model.views.view import ClusterView, Parameter
+from gsched.model.views.view import ClusterView, HostView, Parameter
 
 _MEANINGS: dict[str, tuple[str, str]] = {
     "DEFAULT_QUEUE": ("Default queue", ""),
@@ -107,4 +107,21 @@ def render_cluster(cluster: ClusterView, hosts: int, *, wide: bool = False) -> s
         "CLUSTER_NAME   STATUS   MASTER_HOST               ADMIN    HOSTS  SERVERS\n"
         f"{shown(cluster.cluster, 14)} {'ok':<8} {shown(cluster.master_host, 18)} "
         f"{administrator:>12} {hosts:8d} {hosts:8d}\n"
+    )
+
+
+def render_cluster_long(cluster: ClusterView, hosts: Sequence[HostView]) -> str:
+    """-l: the same, and what else is told of the whole cluster."""
+    models = sorted({host.model for host in hosts if host.model})
+    types = sorted({host.type for host in hosts if host.type})
+    facts = (
+        ("LSF administrators", cluster.administrators),
+        ("Version", (cluster.version,)),
+        ("Default queues", cluster.default_queue.split()),
+        ("Available resources", cluster.external_resources),
+        ("Available host types", types),
+        ("Available host models", models),
+    )
+    return render_cluster(cluster, len(hosts), wide=True) + "".join(
+        f"\n{name}:  {' '.join(printable(each) for each in texts) or '-'}\n" for name, texts in facts
     )

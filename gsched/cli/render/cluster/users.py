@@ -120,3 +120,17 @@ def render_groups_long(groups: Iterable[Grouping], names: Iterable[str], *, recu
             f"GROUP_ADMIN:  {' '.join(group.admins) or '-'}\nSHARES:  {' '.join(group.shares) or '-'}\n"
         )
     return "\n".join(parts)
+
+
+def render_host_groups_long(groups: Iterable[Grouping], names: Iterable[str], *, recursive: bool = False) -> str:
+    """`gmgroup -l`: members and administrators of each group of hosts, and the type of a compute unit."""
+    known = set(names)
+    parts = []
+    for group in groups:
+        members = group.resolved if recursive else tuple(_member(each, known) for each in group.members)
+        kind = f"TYPE:  {group.unit_type}\n" if group.unit_type else ""
+        parts.append(
+            f"GROUP_NAME:  {printable(group.name)}\n{kind}HOSTS:  {' '.join(printable(each) for each in members)}\n"
+            f"GROUP_ADMIN:  {' '.join(group.admins) or '-'}\n"
+        )
+    return "\n".join(parts)

@@ -5,9 +5,10 @@ Source of the layouts: lshosts(1), lsinfo(1) of LSF 10.1. What is unknown prints
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gsched.base.units import format_scaled_mib
+from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue
 from gsched.cli.render.text.text_columns import cell, head, left, printable, right
 from gsched.model.hosts.resource import LOAD_INDICES
 from gsched.model.views.catalogue import ModelView, ResourceView
@@ -59,6 +60,37 @@ def _resources(host: HostView) -> Iterator[str]:
     for name in host.resources:
         yield f"!{name}" if name in host.exclusive_resources else name
     yield from (f"!{name}" for name in host.exclusive_resources if name not in host.resources)
+
+
+def _machine(value: Callable[[HostView], str | float | None]) -> FieldValue[HostView]:
+    return lambda host, _: value(host)
+
+
+MACHINE_FIELDS: FieldTable[HostView] = FieldTable(
+    "-o",
+    (
+        Field("host_name", 20, _machine(lambda host: host.name), ("hname",)),
+        Field("type", 10, _machine(lambda host: host.type)),
+        Field("model", 15, _machine(lambda host: host.model)),
+        Field("cpuf", 10, _machine(lambda host: f"{host.cpu_factor:.1f}")),
+        Field("ncpus", 8, _machine(lambda host: str(host.ncpus) if host.ncpus else None)),
+        Field("maxmem", 10, _machine(lambda host: host.max_mem_mib), sized=True),
+        Field("maxswp", 10, _machine(lambda host: host.max_swp_mib), sized=True),
+        Field("maxtmp", 10, _machine(lambda host: host.max_tmp_mib), sized=True),
+        Field("server", 8, _machine(lambda host: "Yes" if host.server else "No")),
+        Field("resources", 20, _machine(lambda host: " ".join(_resources(host)) or None), ("res",)),
+        Field("nprocs", 8, _machine(lambda host: _known(_processors(host)[0]))),
+        Field("ncores", 8, _machine(lambda host: _known(_processors(host)[1]))),
+        Field("nthreads", 8, _machine(lambda host: _known(_processors(host)[2]))),
+        Field("ndisks", 8, _machine(lambda host: None)),
+        Field("rexpri", 8, _machine(lambda host: "0" if host.server else None)),
+    ),
+)
+"""Fields of `glshosts -o`. Source: lshosts(1) of LSF 10.1."""
+
+
+def _known(text: str) -> str | None:
+    return None if text == "-" else text
 
 
 def render_hosts_long(hosts: Iterable[HostView], names: Sequence[str]) -> str:
