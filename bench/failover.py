@@ -73,8 +73,8 @@ def measured(url: str, pending: int, asked: argparse.Namespace) -> dict[str, flo
     """All figures of a cluster with so many pending jobs."""
     with two_masters(url) as pair:
         pair.fail_over(Pair.kill)  # the new store takes its first job from a master that has watched it
-        fill(pair.leader, pending)
-        figures = at_rest(pair, asked.idle) if asked.idle else {}
+        figures = filled(pair, pending) if pending else {}
+        figures |= at_rest(pair, asked.idle) if asked.idle else {}
         for kind in asked.kinds.split(","):
             found = sorted(pair.fail_over(KINDS[kind]) for _ in range(asked.fail_overs))
             p90 = found[min(len(found) - 1, int(0.9 * len(found)))]
@@ -85,11 +85,17 @@ def measured(url: str, pending: int, asked: argparse.Namespace) -> dict[str, flo
     return figures
 
 
-def fill(leader: Master, pending: int) -> None:
-    """Let so many jobs wait; no host has an agent."""
-    with Client(leader.address) as client:
+def filled(pair: Pair, pending: int) -> dict[str, float]:
+    """Let so many jobs wait, as no host has an agent: what each costs a standby that follows."""
+    pair.standby.until_quiet()
+    before = pair.standby.cpu_s()
+    with Client(pair.leader.address) as client:
         for first in range(0, pending, BATCH):
             client.submit_many(batch(first)[: pending - first])
+    pair.standby.until_quiet()
+    used_us = (pair.standby.cpu_s() - before) / pending * 1e6
+    print(f"a standby that follows {pending} submissions: {used_us:.0f} us of a core each", flush=True)
+    return {"standby_us_per_submission": used_us}
 
 
 def at_rest(pair: Pair, seconds: float) -> dict[str, float]:
