@@ -502,8 +502,8 @@ class EngineLoop:
         self._since_checkpoint = 0
 
     def _last_checkpoint(self) -> None:
-        """At one go: nobody waits any more."""
-        if not self._since_checkpoint and not self._checkpoints.is_busy:
+        """At one go: nobody waits any more. But whoever takes over has followed, or replays some thousand events."""
+        if self._store.is_promised or (not self._since_checkpoint and not self._checkpoints.is_busy):
             return
         try:
             self._store.save_checkpoint(self._store.last_seq, self._engine.state.dump())

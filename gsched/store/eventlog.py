@@ -79,6 +79,7 @@ class EventLog:
         self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
         self._is_closed = False
+        self._successor = ""
         self._backend = open_backend(place, folder, self._clock, dict(witnesses or {}), renew=renew, lost=lost)
         self._last_seq = self._backend.mark.seq
 
@@ -140,7 +141,13 @@ class EventLog:
         """Promise the store to another master, which takes it when this process closes it: the first that waits of
         those on these hosts. Returns its host. Raises NotFound when none waits, Unavailable, BadRequest.
         """
-        return self._backend.hand_over(among)
+        self._successor = self._backend.hand_over(among)
+        return self._successor
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether another master waits for this one to close it."""
+        return bool(self._successor)
 
     def check_lease(self) -> None:
         """Before anything is told of the store: `lost` hears at once where another master may lead by now."""

@@ -49,6 +49,8 @@ class FakeStore:
     def __init__(self, changed: threading.Condition | None = None) -> None:
         self.changed = changed or threading.Condition()
         self.failure: GschedError | None = None
+        self.is_promised = False
+        self.last_checkpoints: list[int] = []
         self.batches: list[list[Any]] = []
         self.parts: list[bytes] = []
         self.estimates: list[StartEstimate] = []
@@ -95,7 +97,7 @@ class FakeStore:
         return False
 
     def save_checkpoint(self, seq: int, payload: bytes) -> None:
-        pass
+        self.last_checkpoints.append(seq)
 
     def put_part(self, data: bytes) -> str:
         self.parts.append(data)
@@ -305,6 +307,16 @@ def test_a_master_that_is_asked_to_end_does_not_wait_for_room(master: Master) ->
     assert time.monotonic() - begun < 60
     assert not master.fatal
     assert not master.answers
+
+
+@pytest.mark.parametrize("is_promised", [False, True])
+def test_a_master_that_another_one_waits_for_writes_no_last_checkpoint(master: Master, is_promised: bool) -> None:
+    """It would be away for as long as that takes, and who follows needs none."""
+    master.submit("one")
+    master.until(lambda: "one" in master.answers)
+    master.store.is_promised = is_promised
+    master.loop.stop(60.0)
+    assert master.store.last_checkpoints == ([] if is_promised else [master.store.last_seq])
 
 
 def test_a_command_that_fails_is_refused_and_the_next_one_carried_out(master: Master) -> None:
