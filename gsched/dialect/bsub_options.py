@@ -139,7 +139,7 @@ NOTED = (
 )
 """Options of bsub that are taken with a warning: a script that has them does the same without."""
 _UNKNOWN = (
-    *unsupported("stage", "ext", "jobaff", "network", "freq", "rcacct", "rnc", "sla", "ul", "hostfile"),
+    *unsupported("stage", "ext", "jobaff", "network", "freq", "rcacct", "rnc", "sla", "ul"),
     *unsupported("notify", because="--notify TARGET,EVENT says what to tell and whom, -B and -N send mail"),
     *unsupported("k", "mig", because="there are no checkpoints"),
     *unsupported("clusters", because="there is one cluster"),
@@ -162,6 +162,7 @@ BSUB = OptionTable(
             "env", "LIST", "variables the job gets: all, none, NAME, NAME=VALUE, ~NAME", '-env "all, SEED=1, ~DISPLAY"'
         ),
         Option("nnodes", "COUNT", "so many hosts; the slots of -n are spread evenly over them, one each without -n"),
+        Option("hostfile", "FILE", "slots on each of the hosts in a file: HOST [SLOTS] a line", "-hostfile hosts.txt"),
         Option("K", help="wait for the end of the job and exit with its exit code"),
         Option("-test-only", help="tell when the job could start, and submit nothing"),
         Option("-dry-run", help="tell what would become of the job and what would start it now, and submit nothing"),
@@ -282,7 +283,7 @@ BMOD = OptionTable(
         *unsupported(
             "extn", "freqn", "hostfilen", "isn", "is", "networkn", "nnodesn", "nnodes", "ptln", "rcacctn", "smtn"
         ),
-        *unsupported("sn", "step_cgroupn", "uln", "Wep", "hln", "mign", "Zsn", "Zs", "env", "H", "K"),
+        *unsupported("sn", "step_cgroupn", "uln", "Wep", "hln", "mign", "Zsn", "Zs", "env", "hostfile", "H", "K"),
     ),
     interspersed=True,
     examples=("PROGRAM -W 4:00 1153", "PROGRAM -Rn -q night 1153 1154", "PROGRAM -J '%10' 1160"),

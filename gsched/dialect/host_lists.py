@@ -1,11 +1,12 @@
-"""The hosts of bsub's -m: `"gpu01! gpu02+2 rack1+1 others"`. Names are not looked up: groups are the master's to know.
+"""The hosts of bsub's -m: `"gpu01! gpu02+2 rack1+1 others"`, and of the file of -hostfile, which is not opened here.
 
-Source: bsub(1).
+Names are not looked up: groups are the master's to know. Source: bsub(1).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
@@ -58,3 +59,41 @@ def _take(word: str, asked: AskedHosts) -> None:
     if is_first and name not in asked.first:
         asked.first.append(name)
     asked.levels[name] = level
+
+
+MOST_SLOTS = 1_000_000
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})", re.ASCII)
+
+ReadHostFile = Callable[[str], str]
+"""Path as it was given -> the file's text. Raises BadRequest where it cannot be read."""
+
+
+def no_host_file(path: str) -> str:
+    """For who reads options away from the files that they name. Raises BadRequest."""
+    raise BadRequest(f"-hostfile {path[:60]}: the file is read where a job is submitted, and not here")
+
+
+def read_host_file(path: str, text: str) -> dict[str, int]:
+    """Host -> slots, in the order of the file; a host that stands there again gets the sum. Raises BadRequest naming
+    the line that is wrong.
+    """
+    found: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        slots = words[1] if len(words) > 1 else "1"
+        is_count = slots.isascii() and slots.isdigit() and 0 < int(slots[:9]) <= MOST_SLOTS
+        if len(words) > 2 or not is_count or _HOST_NAME.fullmatch(words[0]) is None:
+            raise BadRequest(f"-hostfile: {path[:60]}, line {number}: '{line.strip()[:60]}' is not HOST [SLOTS]")
+        found[words[0]] = found.get(words[0], 0) + int(slots)
+    if not found:
+        raise BadRequest(f"-hostfile: {path[:60]} names no host")
+    return found
+
+
+def requirement_of(hosts: dict[str, int]) -> str:
+    """What puts just so many slots on each of these hosts."""
+    if len(hosts) == 1:
+        return "span[hosts=1]"
+    return " + ".join(f"{slots}*{{select[hname=={host}]}}" for host, slots in hosts.items())

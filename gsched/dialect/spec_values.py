@@ -19,7 +19,7 @@ from gsched.base.indices import BAD_INDEX, parse_indices
 from gsched.base.patterns import counted_from
 from gsched.base.units import unit_letter
 from gsched.dialect.bsub_options import NOTED
-from gsched.dialect.host_lists import read_hosts
+from gsched.dialect.host_lists import ReadHostFile, no_host_file, read_host_file, read_hosts, requirement_of
 from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.notify import ReadNotifyFile, no_notify_file
 from gsched.dialect.options import Option, Parsed, place, told, told_of
@@ -62,6 +62,8 @@ class ValueContext:
     """The caller's, for paths that begin with ~/."""
     notify_file: ReadNotifyFile = no_notify_file
     """Reads the caller's own file of notices."""
+    host_file: ReadHostFile = no_host_file
+    """Reads a file of -hostfile."""
 
 
 SpecValues = dict[str, Any]
@@ -90,6 +92,10 @@ def spec_values(options: Parsed, around: ValueContext) -> SpecValues:
         with told_of(options.line("nnodes")):
             values["slots"], span = _spread(options.last("nnodes"), values.get("slots"), values.get("max_slots", 0))
         requirements += span
+    if options.has("hostfile"):
+        with told_of(options.line("hostfile")):
+            values |= _hosts_of_file(options, around)
+        requirements = [values["res_req"]]
     if len(requirements) == 1:
         values["res_req"] = requirements[0].strip()
     elif requirements:
@@ -100,6 +106,21 @@ def spec_values(options: Parsed, around: ValueContext) -> SpecValues:
         with told_of(options.line("b", "t")):
             raise BadRequest("Start time is later than termination time")
     return values
+
+
+def _hosts_of_file(options: Parsed, around: ValueContext) -> SpecValues:
+    """-hostfile: so many slots on each host of the file, the first one first. Raises BadRequest."""
+    clashing = next((name for name in ("n", "m", "R", "nnodes") if options.has(name)), "")
+    if clashing:
+        raise BadRequest(f"options -hostfile and -{clashing} exclude each other: both say where the slots are")
+    path = options.last("hostfile")
+    hosts = read_host_file(path, around.host_file(path))
+    return {
+        "slots": sum(hosts.values()),
+        "hosts": tuple(hosts),
+        "first_hosts": (next(iter(hosts)),),
+        "res_req": requirement_of(hosts),
+    }
 
 
 def _set_value(values: SpecValues, name: str, value: str, around: ValueContext) -> None:
@@ -501,13 +522,13 @@ READERS: Mapping[str, ValueReader] = {
 """Options whose values become fields of a JobSpec, besides -R and the limits."""
 
 _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "res_req": ("R", "nnodes"),
-    "slots": ("n", "nnodes"),
+    "res_req": ("R", "nnodes", "hostfile"),
+    "slots": ("n", "nnodes", "hostfile"),
     "max_slots": ("n",),
     "gpu_req": ("gpu",),
     "queue": ("q",),
-    "hosts": ("m",),
-    "first_hosts": ("m",),
+    "hosts": ("m", "hostfile"),
+    "first_hosts": ("m", "hostfile"),
     "dependency": ("w",),
     "begin_at": ("b",),
     "terminate_at": ("t",),

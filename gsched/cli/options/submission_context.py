@@ -27,7 +27,16 @@ def value_context(call: Call) -> ValueContext:
         unit=configured_unit(call),
         home=home_of(call.uid, call.env),
         notify_file=partial(_notify_file, call),
+        host_file=partial(_host_file, call),
     )
+
+
+def _host_file(call: Call, path: str) -> str:
+    """A file of the caller's. Raises BadRequest where it cannot be read."""
+    try:
+        return call.read_file(path).decode("utf-8", "replace")
+    except OSError as error:
+        raise BadRequest(f"-hostfile {path[:60]}: {error.strerror}") from None
 
 
 def _notify_file(call: Call) -> NotifyFile | None:

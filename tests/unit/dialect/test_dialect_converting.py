@@ -467,6 +467,7 @@ def test_directives_come_before_the_first_command() -> None:
 
 
 NOT_OF_SCRIPTS = (
+    "hostfile",
     "h",
     "-help",
     "V",
@@ -520,3 +521,9 @@ def test_slurms_table_is_gone_through() -> None:
     assert taken - {*SLURM_ALL} == {"help", "usage", "version", "wrap", "parsable"}
     letters = {option.letter for option in QSUB.options if not option.refused}
     assert letters - {option.split()[0][1] for option in PBS_ALL} == {"C", "f", "z", "I", "x"}
+
+
+def test_a_file_of_hosts_is_not_read() -> None:
+    """What it asks for is in a file that only the caller of gsub can open."""
+    with pytest.raises(BadRequest, match="line 2 of the script: -hostfile h: the file is read where"):
+        converted("#!/bin/sh\n#BSUB -hostfile h\necho one\n", "sbatch")
