@@ -216,7 +216,7 @@ bench: $(DEV_STAMP)  ## how fast gsched is here, beside peers that are installed
 	@$(BIN)/python bench/speed.py --picture docs/images/speed.svg
 
 bench-all: $(STAMP)  ## run all the benches on a plain installation (an hour)
-	@for bench in bench/latency.py bench/gpu_return.py bench/promptness.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/saturation.py bench/backlog.py bench/listing.py bench/api.py bench/history.py bench/scrapes.py bench/web.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@for bench in bench/latency.py bench/gpu_return.py bench/promptness.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/saturation.py bench/backlog.py bench/listing.py bench/api.py bench/history.py bench/store_size.py bench/scrapes.py bench/web.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 # With the oldest Python that gsched runs with: what is pinned for it installs with later ones as well.
 lock:  ## pin what gsched needs, with hashes, in requirements.lock, and with its extras (asks the package index; needs python3.11)

@@ -39,10 +39,10 @@ from gsched.core.instruction import Instruction
 from gsched.core.state.checkpoint import Writing
 from gsched.master.checkpoint_writer import CheckpointWriter
 from gsched.master.garbage_collection import tidy_up
-from gsched.master.host_record_retention import HostRecordRetention
 from gsched.master.host_recorder import HostRecorder
 from gsched.master.metrics.measurements import Measurements
 from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
+from gsched.master.store_upkeep import StoreUpkeep
 from gsched.master.views.board import Board
 from gsched.master.views.gauges import Gauges
 from gsched.model.event import AnyEvent
@@ -158,7 +158,7 @@ class EngineLoop:
         self._since_checkpoint = 0
         self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
         self._host_records = HostRecorder(store.last_seq, clock.now())
-        self._host_retention = HostRecordRetention(store)
+        self._upkeep = StoreUpkeep(store)
         self._said = ""
         self._worked_at = float("-inf")
         self._is_wave = False
@@ -261,6 +261,7 @@ class EngineLoop:
             if self._engine.cycles.misses_own_starts:
                 tick_at = min(tick_at, cycled_at + (PLAN_S if self._engine.cycles.misses_plans else RENEW_REASONS_S))
             wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
+            wake_at = min(wake_at, self._upkeep.due_at(self._clock.now()))
             self._worked_at = time.monotonic()
             self._engine.say_estimates(self._clock.now())
             self._store_hosts()
@@ -434,7 +435,7 @@ class EngineLoop:
         is_idle = self._inbox.empty() and not (self._kept or self._unfinished or self._engine.cycles.needs_cycle)
         now = self._clock.now()
         if is_idle and not ends:
-            self._host_retention.step(self._engine.config.params.host_history_days, now)
+            self._upkeep.step(self._engine.config.params, now)
         is_due = self._host_records.is_due(now) or self._engine.estimates.is_due(now)
         if not ends and not (is_idle and is_due):
             return

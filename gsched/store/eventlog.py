@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, func, select
@@ -19,12 +20,15 @@ from sqlalchemy.exc import DBAPIError
 
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import BadRequest, Internal, NotFound
-from gsched.model.event import AnyEvent, encode_event, kind_of
+from gsched.model.event import AnyEvent
 from gsched.model.views.start_estimate import StartEstimate
 from gsched.store import checkpoint_parts, passing_blobs
 from gsched.store.backends.opening import open_backend
 from gsched.store.checkpoint_retention import superseded
 from gsched.store.mark import StoreMark
+from gsched.store.packing.blob_packing import REMEMBERED
+from gsched.store.packing.packed_blobs import Dictionaries, unpack
+from gsched.store.packing.row_packing import ADD_BLOBS, RowPacking
 from gsched.store.safeguards.first_look import last_seq
 from gsched.store.safeguards.lineage import Renewal
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
@@ -35,16 +39,16 @@ from gsched.store.tables.schema import (
     JobRow,
     blob,
     checkpoint,
+    dictionary,
     host_record,
     start_estimate,
 )
-from gsched.store.tables.statements import ADD_EVENTS, ADD_HOSTS, insert_new, insert_rows, put_jobs, upsert
+from gsched.store.tables.statements import ADD_HOSTS, insert_new, insert_rows, put_jobs, upsert
 
 MAX_BYTES = 900_000_000
 """Most a blob or a checkpoint may hold; SQLite's own limit is 1,000,000,000 for a row."""
 
 _log = logging.getLogger("gsched.store")
-_ADD_BLOB = insert_new(blob)
 _PUT_CHECKPOINT = upsert(checkpoint)
 _ADD_ESTIMATE = insert_new(start_estimate)
 
@@ -82,6 +86,12 @@ class EventLog:
         self._successor = ""
         self._backend = open_backend(place, folder, self._clock, dict(witnesses or {}), renew=renew, lost=lost)
         self._last_seq = self._backend.mark.seq
+        self._dictionaries = Dictionaries(self._backend.readers)
+        try:
+            self._packing = RowPacking(self._newest_dictionaries())
+        except BaseException:
+            self._backend.close()
+            raise
 
     @property
     def place(self) -> str:
@@ -184,22 +194,19 @@ class EventLog:
                 raise ValueError(f"blob {name} does not have the content of that name")
         with self._mutex:
             before = self._last_seq
-            records = [
-                (seq, entry.at, kind_of(entry), getattr(entry, "job_id", None), encode_event(entry))
-                for seq, entry in enumerate(events, before + 1)
-            ]
+            rows_of = self._packing.rows_of(before + 1, events, blobs or {})
 
             def write(connection: Connection) -> None:
                 for statement in passing_blobs.dropping(sorted(dropped)):
                     connection.execute(statement)
-                insert_rows(connection, _ADD_BLOB, list((blobs or {}).items()))
-                insert_rows(connection, ADD_EVENTS, records)
+                rows_of.write(connection)
                 put_jobs(connection, rows)
                 _add_hosts(connection, hosts)
                 _add_estimates(connection, estimates)
 
-            self._backend.transact(write, landed=lambda: self._read_last_seq() != before, batch=records)
-            self._last_seq = before + len(records)
+            self._backend.transact(write, landed=lambda: self._read_last_seq() != before, batch=rows_of.events)
+            self._packing.stored(rows_of)
+            self._last_seq = before + len(events)
             self._backend.note(self._last_seq, next_job_id)
             return self._last_seq
 
@@ -215,6 +222,19 @@ class EventLog:
 
         with self._mutex:
             self._backend.transact(write)
+
+    @property
+    def has_unpacked(self) -> bool:
+        """Whether there is work for `pack_some`."""
+        return self._packing.has_more
+
+    def pack_some(self) -> None:
+        """Make some rows small that a large batch has left as they were. Raises StoreFull, StoreBroken."""
+        with self._mutex:
+            with self._reading() as connection:
+                piece = self._packing.next_piece(connection)
+            self._backend.transact(piece.write)
+            self._packing.done(piece)
 
     def drop_estimates(self, before: float, most: int) -> bool:
         """Take away up to so many of what was said of starts before that time (UTC seconds), the oldest first; says
@@ -300,7 +320,7 @@ class EventLog:
         name = checkpoint_parts.part_id(data)
 
         def write(connection: Connection) -> None:
-            insert_rows(connection, _ADD_BLOB, [(name, data)])
+            insert_rows(connection, ADD_BLOBS, [(name, data)])
 
         with self._mutex:
             self._backend.transact(write)
@@ -340,12 +360,19 @@ class EventLog:
     def get_blob(self, name: str) -> bytes:
         """Content of a blob. Raises NotFound, or Internal when it is not what was stored."""
         with self._reading() as connection:
-            data: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == name))
-        if data is None:
-            raise NotFound(f"the store {self.name} has no blob {name}")
+            row: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == name))
+            if row is None:
+                raise NotFound(f"the store {self.name} has no blob {name}")
+            data = unpack(row, self._dictionaries)
         if blob_id(data) != name:
             raise Internal(f"blob {name} of the store {self.name} is damaged")
         return data
+
+    def _newest_dictionaries(self) -> list[tuple[int, bytes]]:
+        query = select(dictionary.c.number, dictionary.c.words).order_by(dictionary.c.number.desc()).limit(REMEMBERED)
+        with self._reading() as connection:
+            rows: list[Any] = list(connection.execute(query))
+        return [(int(number), bytes(words)) for number, words in reversed(rows)]
 
     def shortage(self) -> str:
         """Why new commands are better refused, though no write has failed yet; empty: nothing of that kind is known."""

@@ -18,6 +18,7 @@ from gsched.model.event import JobDispatched, JobFinished, JobSubmitted
 from gsched.store.checkpoint_parts import fault_of, part_id
 from gsched.store.history_queries import History
 from gsched.store.mark import StoreMark
+from gsched.store.packing.packed_blobs import Dictionaries, unpack
 from gsched.store.safeguards.continuity import loss_of
 from gsched.store.safeguards.failure import error_text
 from gsched.store.safeguards.first_look import last_seq
@@ -52,9 +53,10 @@ class Integrity:
     def damaged_blobs(self) -> Iterator[str]:
         """All are read."""
         options = {"stream_results": True, "yield_per": BLOBS_AT_ONCE}
+        words_of = Dictionaries(self._engine)
         with self._reading(at_one_moment=True) as connection:
             for row in connection.execute(select(blob.c.id, blob.c.data), execution_options=options):
-                name, content = str(row[0]), bytes(row[1])
+                name, content = str(row[0]), unpack(bytes(row[1]), words_of)
                 if name not in (hashlib.sha256(content).hexdigest(), part_id(content)):
                     yield f"blob {name} is not what was stored"
 

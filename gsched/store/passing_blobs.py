@@ -35,6 +35,11 @@ def content_of(data: bytes) -> bytes:
     return data[_BEFORE:] if data.startswith(_MARK) else data
 
 
+def is_passing(data: bytes) -> bool:
+    """Whether it may be dropped: then it stays as it is, so that the store sees that."""
+    return data.startswith(_MARK)
+
+
 def dropping(names: list[str]) -> Iterator[Delete]:
     """The statements that drop those of them that are passing: a database takes so many names in one."""
     for start in range(0, len(names), _AT_ONCE):

@@ -15,6 +15,7 @@ from gsched.base.errors import Internal, Unavailable
 from gsched.model.event import AnyEvent, ConfigApplied, decode_event
 from gsched.store.checkpoint_parts import whole_checkpoint
 from gsched.store.history_queries import History
+from gsched.store.packing.packed_blobs import Dictionaries, unpack
 from gsched.store.safeguards.failure import error_text
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.tables.records import select_events, stored, stream_events
@@ -31,6 +32,7 @@ class PastStore:
     def __init__(self, history: History) -> None:
         self._name = history.name
         self._engine = open_source(history.place).engine
+        self._dictionaries = Dictionaries(self._engine)
 
     def configurations(self) -> list[ConfigApplied]:
         """When configurations were applied whose files are kept, oldest first."""
@@ -47,13 +49,12 @@ class PastStore:
 
     def files_of(self, fact: ConfigApplied) -> bytes:
         """What the files said, as gsched.config.kept_files packs it. Raises Internal where that is gone."""
-        with self._reading(), self._engine.connect() as connection:
-            data: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == fact.files))
-        if data is None:
-            raise Internal(
-                f"the store {self._name} has lost the files of a configuration: there is no blob {fact.files}"
-            )
-        return data
+        with self._reading():
+            with self._engine.connect() as connection:
+                data: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == fact.files))
+            if data is not None:
+                return unpack(data, self._dictionaries)
+        raise Internal(f"the store {self._name} has lost the files of a configuration: there is no blob {fact.files}")
 
     def checkpoint_before(self, at: float) -> tuple[int, bytes] | None:
         """(number of the last event in it, state) of the newest whole checkpoint that was there at that time."""

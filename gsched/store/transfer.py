@@ -42,10 +42,10 @@ from gsched.store.tables.migrations import (
     read_meta,
     schema_version,
 )
-from gsched.store.tables.schema import blob, checkpoint, event, host_record, job, meta, start_estimate
+from gsched.store.tables.schema import blob, checkpoint, dictionary, event, host_record, job, meta, start_estimate
 from gsched.store.tables.statements import RowInsert, copy_rows, without_nul
 
-TABLES = (meta, event, job, blob, checkpoint, host_record, start_estimate)
+TABLES = (meta, event, job, dictionary, blob, checkpoint, host_record, start_estimate)
 PAGE = 200
 """Rows that are in memory at a time: one may be a script of many MiB."""
 _OF_ARRAY = array_of(-1)

@@ -163,13 +163,35 @@ def _step_7(connection: Connection) -> None:
         connection.exec_driver_sql("CREATE INDEX start_estimate_at ON start_estimate (at)")
 
 
+def _step_8(connection: Connection) -> None:
+    """Events and blobs are packed (gsched.store.packing). Those that are there stay as they are."""
+    counter = BigInteger().with_variant(Integer, "sqlite")
+    tables = MetaData()
+    Table(
+        "dictionary",
+        tables,
+        Column("number", counter, primary_key=True, autoincrement=False),
+        Column("words", LargeBinary, nullable=False),
+    )
+    tables.create_all(connection, checkfirst=False)
+
+
 def _add_columns(connection: Connection, **columns: TypeEngine[Any]) -> None:
     """To the rows of jobs, empty in those that are there."""
     for name, kind in columns.items():
         connection.exec_driver_sql(f"ALTER TABLE job ADD COLUMN {name} {kind.compile(dialect=connection.dialect)}")
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2, _step_3, _step_4, _step_5, _step_6, _step_7]
+MIGRATIONS: list[Callable[[Connection], None]] = [
+    _step_1,
+    _step_2,
+    _step_3,
+    _step_4,
+    _step_5,
+    _step_6,
+    _step_7,
+    _step_8,
+]
 """Step n leads from version n-1 to n; version 0 is an empty database."""
 
 

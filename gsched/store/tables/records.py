@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, LargeBinary, Select, cast, select
 
+from gsched.store.packing.packed_events import unpack_event
 from gsched.store.tables.schema import event
 
 PAGE = 5_000
@@ -35,7 +36,7 @@ def stored(row: Sequence[Any]) -> StoredEvent:
         at = float(at) if isinstance(at, int) else 0.0
     if type(job_id) is not int:
         job_id = None
-    return StoredEvent(seq, at, str(kind), job_id, payload or b"")
+    return StoredEvent(seq, at, str(kind), job_id, unpack_event(payload or b""))
 
 
 def stream_events(engine: Engine, after_seq: int) -> Iterator[StoredEvent]:

@@ -113,6 +113,14 @@ blob = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
+dictionary = Table(
+    "dictionary",
+    metadata,
+    # What blobs have in common that say so in their first bytes, see gsched.store.packing. It stays as long as they do.
+    Column("number", CounterColumn, primary_key=True, autoincrement=False),
+    Column("words", LargeBinary, nullable=False),
+)
+
 checkpoint = Table(
     "checkpoint",
     metadata,

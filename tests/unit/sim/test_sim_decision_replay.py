@@ -24,6 +24,7 @@ from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import World
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
+from gsched.store.packing.packed_events import unpack_event
 
 BEGIN = 1_800_000_000.0
 FOLDERS = Locations(
@@ -72,7 +73,7 @@ def changed(path: str, change: Callable[[int, AnyEvent], AnyEvent]) -> None:
     """The record with other events."""
     with sqlite3.connect(Path(path) / "gsched.db") as database:
         for seq, payload in database.execute("SELECT seq, payload FROM event").fetchall():
-            before = decode_event(payload)
+            before = decode_event(unpack_event(payload))
             after = change(seq, before)
             if after is not before:
                 row = (msgspec.json.encode(after), kind_of(after), after.at, seq)
@@ -191,6 +192,8 @@ def test_what_cannot_be_decided_again_is_one_line(tmp_path: Path, monkeypatch: p
         with pytest.raises(BadRequest, match=said):
             replay_decisions(path, since, until)
     with sqlite3.connect(tmp_path / "gsched.db") as database:
-        database.execute("UPDATE event SET payload = replace(payload, '\"files\"', '\"other\"') WHERE seq = 1")
+        ((packed,),) = database.execute("SELECT payload FROM event WHERE seq = 1")
+        other = unpack_event(packed).replace(b'"files"', b'"other"')
+        database.execute("UPDATE event SET payload = ? WHERE seq = 1", (other,))
     with pytest.raises(BadRequest, match="it keeps no configuration, so nothing can be decided again"):
         replay_decisions(path)

@@ -9,7 +9,7 @@ from store_samples import noted
 from stores import StoreAtHand
 
 from gsched.core.state.cluster_state import ClusterState
-from gsched.master.host_record_retention import AT_ONCE, EVERY_S, PAUSE_S, HostRecordRetention
+from gsched.master.store_upkeep import AT_ONCE, EVERY_S, PAUSE_S, HostRecordRetention
 from gsched.model.views.start_estimate import StartEstimate
 from gsched.store.checkpoint_retention import APART, MOST_OLDER, OLDER_BYTES, not_kept
 from gsched.store.eventlog import EventLog

@@ -16,7 +16,7 @@ from gsched.store.tables.records import StoredEvent
 
 HARM = {
     "cut short": "update event set payload = substr(payload, 1, 10) where seq = 3",
-    "not UTF-8": "update event set payload = cast(replace(payload, 'remark', x'ff') as blob) where seq = 3",
+    "not UTF-8": """update event set payload = x'7b226b696e64223a22ff227d' where seq = 3""",
     "of no known kind": 'update event set payload = cast(\'{"kind":"job_painted"}\' as blob) where seq = 3',
     "without its fields": 'update event set payload = cast(\'{"kind":"job_noted"}\' as blob) where seq = 3',
     "a number": "update event set payload = 17 where seq = 3",
@@ -82,7 +82,7 @@ def test_a_payload_repaired_as_text_is_read(store_file: Path) -> None:
     log = store.open()
     log.append([noted(1, "old")])
     log.close()
-    store.damage("update event set payload = replace(cast(payload as text), 'old', 'new')")
+    store.damage("update event set payload = ?", encode_event(noted(1, "new")).decode())
     log = store.open()
     assert list(log.read()) == [(1, noted(1, "new"))]
     log.close()
