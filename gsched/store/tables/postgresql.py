@@ -6,6 +6,7 @@ The driver is loaded here and only when an address asks for it. A password is ne
 from __future__ import annotations
 
 import logging
+import os
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -38,6 +39,8 @@ _LOCK_WAIT = "10s"
 _IDLE_TRANSACTION = "15s"
 """After so long without a statement the server ends a transaction: that of a master that was stopped in the middle."""
 _READERS = 8
+_DEFAULT_PORT = "5432"
+"""What libpq takes for one that is left out among several."""
 _SINCE = (
     (140_000, "SET idle_session_timeout = 0"),
     (170_000, "SET transaction_timeout = 0"),
@@ -81,7 +84,7 @@ def connect(
     if url.sslmode:
         given["sslmode"] = url.sslmode
     places = _last_first(url)
-    given |= _options_of(places)
+    given |= places
     connection = limited.connect(
         url.libpq,
         autocommit=True,
@@ -112,26 +115,27 @@ def connect(
     return connection
 
 
-def _last_first(url: StoreUrl) -> list[tuple[str, str]]:
-    """Host and port of each server of an address that has several: the one that was connected to last comes first, for
-    one that is dead takes CONNECT_S each time, and a master that takes over makes several connections. Else empty.
+def _last_first(url: StoreUrl) -> dict[str, str]:
+    """Libpq's `host`, and `port` where the address names several, of an address with several servers: the one that was
+    connected to last comes first, for one that is dead takes CONNECT_S each time, and a master that takes over makes
+    several connections. Else empty.
+
+    A port that is the same for all of them is left to libpq: the environment or a service file may name it.
     """
     named = driver().conninfo.conninfo_to_dict(url.libpq)
     hosts = str(named.get("host") or "").split(",")
-    ports = str(named.get("port") or "5432").split(",")
-    if len(ports) == 1:
-        ports *= len(hosts)
-    if len(hosts) == 1 or len(ports) != len(hosts):
-        return []
-    places = [(host, port or "5432") for host, port in zip(hosts, ports, strict=True)]
-    return sorted(places, key=lambda place: place != _answered.get(url.libpq))
-
-
-def _options_of(places: list[tuple[str, str]]) -> dict[str, str]:
-    """As libpq takes them."""
-    if not places:
+    ports = str(named.get("port") or "").split(",")
+    if len(hosts) == 1 or len(ports) not in (1, len(hosts)):
         return {}
-    return {"host": ",".join(host for host, _ in places), "port": ",".join(port for _, port in places)}
+    if not named.get("port") and "," in os.environ.get("PGPORT", ""):
+        return {}  # one for each host, in the order of the address
+    host, port = _answered.get(url.libpq, ("", ""))
+    if len(ports) == 1:
+        return {"host": ",".join(sorted(hosts, key=lambda each: each != host))}
+    places = sorted(
+        zip(hosts, ports, strict=True), key=lambda place: (place[0], place[1] or _DEFAULT_PORT) != (host, port)
+    )
+    return {"host": ",".join(each for each, _ in places), "port": ",".join(each for _, each in places)}
 
 
 def read_password(path: str) -> str:
