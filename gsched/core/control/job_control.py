@@ -199,7 +199,7 @@ def _act(context: ControlContext[JobCommand], action: JobAction[Any], job: JobRe
 _Move = ControlContext[MoveJobsToTop | MoveJobsToBottom]
 
 
-def _move_denied(context: _Move, spec: JobSpec) -> str:
+def _move_denied(context: ControlContext[Any], spec: JobSpec) -> str:
     """JOB_POSITION_CONTROL_BY_ADMIN."""
     config = context.config
     is_denied = config.params.only_admins_move and not context.caller.rules_queue(spec.queue, config)
@@ -249,12 +249,16 @@ def _record_move(context: _Move, job: JobRecord, number: int, *, whole: bool = F
 
 
 def _exchange(context: ControlContext[ExchangeJobs], job: JobRecord) -> str:
+    if denied := _move_denied(context, job.spec):
+        return denied
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
     return _exchanged(context, job.job_id)
 
 
 def _exchange_waiting(context: ControlContext[ExchangeJobs], array: JobArray) -> str:
+    if denied := _move_denied(context, array.spec):
+        return denied
     return "Job is suspended" if array.stopped_by else _exchanged(context, array.array_id)
 
 
