@@ -296,8 +296,9 @@ def suspended(state: ClusterState, event: JobSuspended) -> None:
         job.suspend_reason = event.reason
         _preempt(state, job, event)
     elif not event.by_system and job.state in (JobState.RUN, JobState.SSUSP, JobState.USUSP):
+        is_again = job.state is JobState.USUSP  # what was said of the earlier stop is not what is said of this one
         job.state = JobState.USUSP
-        job.suspend_reason = event.reason or job.suspend_reason
+        job.suspend_reason = event.reason if is_again else event.reason or job.suspend_reason
     else:
         refuse(job, event)
     state.touch_hosts(job)
