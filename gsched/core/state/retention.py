@@ -28,14 +28,20 @@ class Retention:
         self._ends: list[_End] = []
         """Heap of (end, job or array); those that are gone already are skipped when they come up."""
         self._done: list[_End] = []
-        """The same of jobs that are DONE, which may be forgotten earlier; arrays are not among them."""
+        """The same of jobs that are DONE, which may be forgotten earlier; and of all arrays, for which it is looked at
+        when they come up whether each element is DONE: the state of the last one may not be counted yet.
+        """
         self._kept: dict[int, float] = {}
         """Finished jobs that others still depend on -> their end."""
 
     def note_end(self, job_id: int, at: float) -> None:
         """Remember when a job (or array) was over, for the time when it is forgotten."""
         job = self._jobs.get(job_id)
-        heapq.heappush(self._done if job is not None and job.state is JobState.DONE else self._ends, (at, job_id))
+        is_done = job is not None and job.state is JobState.DONE
+        if is_done or job_id in self._arrays:
+            heapq.heappush(self._done, (at, job_id))
+        if not is_done:
+            heapq.heappush(self._ends, (at, job_id))
 
     def nobody_depends(self, job_id: int) -> None:
         """The job was kept for the sake of others, if at all: it may go as any other now."""
@@ -76,9 +82,14 @@ class Retention:
         return (self._ends, after_s), (self._done, after_s if done_after_s is None else done_after_s)
 
     def _first_of(self, heap: list[_End]) -> float | None:
-        while heap and not self._may_go(*heap[0]):
+        while heap and not (self._may_go(*heap[0]) and (heap is self._ends or self._is_done(heap[0][1]))):
             heapq.heappop(heap)
         return heap[0][0] if heap else None
+
+    def _is_done(self, job_id: int) -> bool:
+        """Whether the job, or each element of the array, is DONE."""
+        array = self._arrays.get(job_id)
+        return array is None or array.counts.get(JobState.DONE.value, 0) == array.indices.count
 
     def _may_go(self, at: float, job_id: int) -> bool:
         """Whether the entry of the heap still tells of a job that may be forgotten."""

@@ -123,6 +123,26 @@ def test_finished_jobs_are_forgotten_after_the_clean_period() -> None:
     world.check_replay()
 
 
+def test_jobs_and_arrays_that_are_done_go_earlier_where_the_site_says_so() -> None:
+    world = World()
+    world.reconfigure(world.with_params(clean_period_done_s=60))
+    done, failed, all_done, half_done = world.run(spec(), spec(), spec(indices="1-2"), spec(indices="1-2"))
+    for job_id in (done, *(element_id(all_done, index) for index in (1, 2)), element_id(half_done, 1)):
+        world.ended(job_id)
+    for job_id in (failed, element_id(half_done, 2)):
+        world.ended(job_id, exit_code=1)
+    world.check_replay()
+    world.wait(59)
+    assert set(world.engine.state.arrays) == {all_done, half_done} and done in world.engine.state.jobs
+    world.wait(1)
+    assert set(world.engine.state.arrays) == {half_done}
+    assert set(world.engine.state.jobs) == {failed, *(element_id(half_done, index) for index in (1, 2))}
+    world.wait(3540)
+    assert world.engine.state.jobs == {} and world.engine.state.arrays == {}
+    assert world.engine.state.retention.first_end() is None
+    world.check_replay()
+
+
 def test_what_jobs_were_given_to_read_goes_with_the_last_of_them() -> None:
     world = World()
     world.submit(spec(spooled_input="one"), spec(spooled_input="one"), spec(spooled_input="two", indices="1-2"))
