@@ -306,10 +306,17 @@ def with_profile(spec: JobSpec, profile: Application) -> JobSpec:
 
 @about("group")
 def _group(spec: JobSpec, user: str, params: Params, old: JobSpec | None) -> str:
-    """The job group's path; of a new job that names none the site's. %p and %u in it are project and user."""
+    """The job group's path; of a new job that names none the site's. %p and %u in it are project and user, each as one
+    part of the path, whatever it is called.
+    """
     text = spec.group or (params.default_job_group if old is None else "")
-    project = spec.project or params.default_project
-    return group_path(text.replace("%p", project.replace("%", "_")).replace("%u", user)) if text else ""
+    project = _part_of_path(spec.project or params.default_project)
+    return group_path(text.replace("%p", project).replace("%u", _part_of_path(user))) if text else ""
+
+
+def _part_of_path(name: str) -> str:
+    part = name.strip().replace("/", "_").replace("%", "_")
+    return "_" if part in (".", "..") else part
 
 
 def _slots(spec: JobSpec, queue: Queue, profile: Application) -> int:

@@ -296,6 +296,15 @@ def test_why_a_job_is_suspended_and_resumed_is_kept() -> None:
         world.order("stop", 1, text="x" * 100_000)
 
 
+def test_a_stop_that_outranks_another_is_not_told_with_the_words_of_that() -> None:
+    world = World()
+    world.run()
+    world.order("stop", 1, text="the room is hot")
+    world.order("stop", 1, user="root")
+    assert world.job(1).stopped_by == "root" and world.job(1).suspend_reason == ""
+    world.check_replay()
+
+
 def test_a_user_resumes_what_an_administrator_has_suspended_where_the_site_lets_him() -> None:
     world = World()
     world.run()
@@ -319,3 +328,15 @@ def test_only_administrators_move_jobs_where_the_site_says_so(action: str) -> No
         assert refused.startswith("User permission denied: for administrators of queue normal")
     assert len(world.events) == before
     assert world.order(action, 1, user="root") == [""]
+
+
+def test_only_administrators_exchange_jobs_where_the_site_says_so() -> None:
+    world = World()
+    world.reconfigure(world.with_params(only_admins_move=True))
+    world.submit(spec(), spec(), spec(indices="1-2", name="many"))
+    before = len(world.events)
+    for pair in ((1, 2), (1, 3), (3, 1)):
+        refused = world.order("exchange", *pair)
+        assert all(each.startswith("User permission denied: for administrators of queue") for each in refused)
+    assert len(world.events) == before
+    assert world.order("exchange", 1, 2, user="root") == ["", ""]

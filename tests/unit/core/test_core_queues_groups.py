@@ -208,3 +208,14 @@ def test_jobs_that_name_no_group_are_in_the_one_of_the_site() -> None:
     assert world.modify(own, group="") == [""] and world.job(own).spec.group == ""
     with pytest.raises(BadRequest, match="Bad job group name"):
         world.submit(spec(group="/to/%x"))
+
+
+@pytest.mark.parametrize(
+    ("project", "part"),
+    [("a/b", "a_b"), ("/", "_"), (".", "_"), ("..", "_"), ("50%p", "50_p"), (" x ", "x"), ("a.b", "a.b")],
+)
+def test_a_project_is_one_part_of_the_path_of_a_job_group(project: str, part: str) -> None:
+    world = World()
+    world.reconfigure(world.with_params(default_job_group="/of/%p/%u"))
+    (job_id,) = world.submit(spec(project=project))
+    assert world.job(job_id).spec.group == f"/of/{part}/ann"
