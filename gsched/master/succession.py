@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 BROKEN_EXIT = 70
 """Exit code when the process must be restarted to replay (EX_SOFTWARE)."""
+LAST_WORDS_S = 1.0
+"""A process that ends at once has so long to say why."""
 FEEDS_S = 900.0
 """How long a takeover may take before the service manager's watchdog bites: as TimeoutStartSec of the unit."""
 
@@ -117,7 +119,15 @@ def open_store(config: ClusterConfig, *, renew: bool = False, lost: Callable[[st
 
 
 def leave_at_once(text: str) -> None:
-    """End this process where it stands: it must neither tidy up nor tell anybody anything. It is begun anew."""
+    """End this process where it stands: it must neither tidy up nor tell anybody anything. It is begun anew. A log that
+    takes no line, as where its disk hangs, does not keep it.
+    """
+    latest = threading.Timer(LAST_WORDS_S, os._exit, (BROKEN_EXIT,))
+    latest.daemon = True
+    try:
+        latest.start()
+    except RuntimeError:  # there is no room for one more thread
+        os._exit(BROKEN_EXIT)
     log.critical("%s; the next start replays", text)
     logging.shutdown()
     os._exit(BROKEN_EXIT)
