@@ -160,7 +160,9 @@ class EventLog:
         return bool(self._successor)
 
     def check_lease(self) -> None:
-        """Before anything is told of the store: `lost` hears at once where another master may lead by now."""
+        """Before anything is told of the store. Where another master may lead by now, `lost` hears of it at once, and
+        this waits for the end of the process instead of returning. Raises Unavailable when the store is closed then.
+        """
         self._backend.check_lease()
 
     def lead_while(self, is_well: Callable[[], bool]) -> None:

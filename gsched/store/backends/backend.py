@@ -68,8 +68,9 @@ class Backend(Protocol):
         """
 
     def check_lease(self) -> None:
-        """Before anything is told of the store: where the lease is over, so that another process may have written more,
-        `lost` hears of it at once. It asks nobody and waits for nobody.
+        """Before anything is told of the store. Where the lease is over, so that another process may have written more,
+        `lost` hears of it at once, and this does not return: it waits for the end of this process, which `lost` brings.
+        It asks nobody. Raises Unavailable where the store has been closed after that.
         """
 
     def lead_while(self, is_well: Callable[[], bool]) -> None:

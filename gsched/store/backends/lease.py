@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 import zlib
@@ -37,6 +38,7 @@ RENEW_S = 1.0
 LOOK_S = 0.5
 """How often one that waits looks; it hears nothing by itself."""
 HANGS = "this master hangs"
+REPLACED = "another master leads"
 _ANSWER_S = 2.0
 
 _GRANT = text(
@@ -82,30 +84,42 @@ _OF_MASTERS = ["gsched master", LOCK_ROLE, "gsched master's lease"]
 _log = logging.getLogger("gsched.store")
 
 
-def grant(connection: Connection, standing: Standing, *, is_renewed: bool) -> None:
-    """In the transaction that begins the epoch. A master that nobody waits for has no lease, which nobody finds old."""
+def grant(connection: Connection, standing: Standing, *, is_renewed: bool) -> float:
+    """In the transaction that begins the epoch. A master that nobody waits for has no lease, which nobody finds old.
+
+    Returns a time before the database notes its own, for LeaseKeeper.
+    """
+    began = _now()
     if is_renewed:
         connection.execute(_GRANT, {"epoch": standing.epoch})
     else:
         connection.execute(_REVOKE)
+    return began
+
+
+def _now() -> float:
+    """Seconds that nobody sets, and that pass while the machine is suspended, as they do for the database."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeaseKeeper:
     """Renews the lease of one epoch, in a thread of its own, until `close`; another one looks at the time, for a
-    connection may take long. `lost` hears once why it is lost.
+    connection may take long. `lost` hears once why it is lost, and is to end this process. `began`: as of `grant`.
+
+    The lease is over here before it is for the database: it counts from before each renewal.
 
     `is_well`: whether the master does its work; the lease of one that hangs is not renewed. It is asked by that thread
     at each renewal, and must not block.
     """
 
-    def __init__(self, url: StoreUrl, epoch: int, lost: Callable[[str], None]) -> None:
+    def __init__(self, url: StoreUrl, epoch: int, lost: Callable[[str], None], began: float) -> None:
         self._url = url
         self._epoch = epoch
         self._lost = lost
         self.is_well: Callable[[], bool] = lambda: True
         self._ended = threading.Event()
         self._told = threading.Lock()
-        self._renewed_at = time.monotonic()
+        self._renewed_at = began
         self._problem = ""
         self._connection: DriverConnection[Any] | None = None
         self._keeping = threading.Thread(target=self._keep, name="lease", daemon=True)
@@ -119,7 +133,7 @@ class LeaseKeeper:
 
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_S):
-            began = time.monotonic()
+            began = _now()
             if not self.is_well():
                 self._problem = HANGS
                 continue
@@ -129,10 +143,11 @@ class LeaseKeeper:
                 self._problem = error_text(error) if isinstance(error, driver().Error) else str(error)
                 self._drop()
             else:
-                self._renewed_at, self._problem = began, ""
                 if not is_ours:
-                    self._tell("another master leads")
+                    self._renewed_at, self._problem = -math.inf, REPLACED
+                    self._has_ended()
                     return
+                self._renewed_at, self._problem = began, ""
         if not self._problem:
             with contextlib.suppress(GschedError, driver().Error):
                 self._connected().execute(_END, (self._epoch,))
@@ -140,18 +155,26 @@ class LeaseKeeper:
 
     def _watch(self) -> None:
         # To the end and not a moment longer: from then on another one may lead, and be told other things.
-        while not self._ended.wait(min(RENEW_S, max(0.0, self._renewed_at + LEASE_S - time.monotonic()))):
-            if self.check():
+        while not self._ended.wait(min(RENEW_S, max(0.0, self._renewed_at + LEASE_S - _now()))):
+            if self._has_ended():
                 return
 
-    def check(self) -> bool:
-        """Whether it is over, which `lost` hears of then. For any thread: one that goes on after a stop of the process
-        may be quicker than the one that watches.
+    def check(self) -> None:
+        """Return where the lease holds. Where it is over, `lost` hears of it, and this waits for the process to end:
+        whoever asks must tell nobody anything. For any thread: one that goes on after a stop of the process may be
+        quicker than the one that watches. Raises Unavailable after `close`.
         """
-        if time.monotonic() - self._renewed_at < LEASE_S:
+        if self._has_ended():
+            self._ended.wait()
+            raise Unavailable(f"this master does not lead the store {self._url.name} any more")
+
+    def _has_ended(self) -> bool:
+        """Whether it is over, which `lost` hears of then."""
+        renewed_at = self._renewed_at
+        if _now() - renewed_at < LEASE_S:
             return False
         why = self._problem or "the database does not answer, or this process was stopped"
-        self._tell(f"it could not be renewed for {LEASE_S:g} seconds: {why}")
+        self._tell(REPLACED if renewed_at == -math.inf else f"it could not be renewed for {LEASE_S:g} seconds: {why}")
         return True
 
     def _tell(self, why: str) -> None:

@@ -114,10 +114,10 @@ class PostgresqlBackend:
         with self._engine.begin() as connection:
             make_leader_table(connection)
             standing = begin_epoch(connection)
-            grant(connection, standing, is_renewed=self._lost is not None)
+            began = grant(connection, standing, is_renewed=self._lost is not None)
         self.epoch = standing.epoch
         if self._lost is not None:
-            self._lease = LeaseKeeper(self._url, standing.epoch, self._lost)
+            self._lease = LeaseKeeper(self._url, standing.epoch, self._lost, began)
         return standing
 
     def _checked(self, witnesses: Mapping[str, StoreMark]) -> StoreMark | None:

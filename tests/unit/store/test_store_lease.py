@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from stores import PostgresqlStore
 
 from gsched.base.errors import Conflict, NotFound, Unavailable
 from gsched.model.store_url import parse_store_url
-from gsched.store.backends import lease
+from gsched.store.backends import lease, postgresql_backend
 from gsched.store.backends.lease import Successor
 from gsched.store.eventlog import EventLog
 from gsched.store.mark import MarkFile, StoreMark
@@ -144,7 +145,7 @@ def test_a_master_that_cannot_renew_its_lease_hears_of_it_when_it_is_over(
     waiting = Waiting()
     with monkeypatch.context() as patch:
         patch.setattr(keeper, "_ended", waiting)
-        patch.setattr(lease.time, "monotonic", lambda: waiting.now)
+        patch.setattr(lease, "_now", lambda: waiting.now)
         patch.setattr(lease, "LEASE_S", 6.25)
         patch.setattr(lease, "RENEW_S", 1.0)
         keeper._watch()
@@ -152,19 +153,70 @@ def test_a_master_that_cannot_renew_its_lease_hears_of_it_when_it_is_over(
     assert "could not be renewed for 6.25 seconds" in leader.lost.get(timeout=PATIENCE_S)
 
 
-def test_a_lease_that_is_over_is_noticed_before_anything_is_told(
-    leader: Leader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the thread that watches it does meanwhile."""
+class Ending(threading.Event):
+    """As `_ended` of a keeper; `waits` has one for each thread that waits for it without an end."""
+
+    def __init__(self, waits: queue.SimpleQueue[str]) -> None:
+        super().__init__()
+        self._waits = waits
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout is None:
+            self._waits.put("waits")
+        return super().wait(timeout)
+
+
+def test_a_lease_that_is_over_keeps_everybody_from_answering(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told once; whoever comes later is not let through, though another thread tells of it already."""
     monkeypatch.setattr(lease, "RENEW_S", 3600.0)
     leader.log.check_lease()
     assert leader.lost.empty()
-    with monkeypatch.context() as patch:
-        patch.setattr(lease, "LEASE_S", 0.0)
-        leader.log.check_lease()
-        assert "could not be renewed for 0 seconds" in leader.lost.get(timeout=PATIENCE_S)
-        leader.log.check_lease()
-        assert leader.lost.empty(), "it is told once"
+    keeper = leader.log._backend._lease  # type: ignore[attr-defined]
+    done: queue.SimpleQueue[str] = queue.SimpleQueue()
+    keeper._ended = Ending(done)
+    monkeypatch.setattr(lease, "LEASE_S", 0.0)
+
+    def ask() -> None:
+        try:
+            leader.log.check_lease()
+            done.put("is let through")
+        except Unavailable as error:
+            done.put(error.text)
+
+    for _ in range(2):
+        threading.Thread(target=ask, daemon=True).start()
+        assert done.get(timeout=PATIENCE_S) == "waits"
+    assert "could not be renewed for 0 seconds" in leader.lost.get(timeout=PATIENCE_S)
+    assert leader.lost.empty(), "it is told once"
+    keeper.close()
+    for _ in range(2):
+        assert "does not lead the store" in done.get(timeout=PATIENCE_S)
+
+
+def test_a_lease_that_another_master_has_is_over_at_once(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for whoever asks before the process has ended."""
+    keeper = leader.log._backend._lease  # type: ignore[attr-defined]
+    monkeypatch.setattr(lease.LeaseKeeper, "_renew", lambda self: False)
+    assert leader.lost.get(timeout=PATIENCE_S).endswith("is lost: another master leads")
+    assert keeper._has_ended() and leader.lost.empty()
+
+
+def test_a_lease_begins_no_later_than_in_the_database(
+    store: PostgresqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit may take long, and the database counts from before it."""
+    granted: list[float] = []
+
+    def granting(*what: Any, **how: Any) -> float:
+        began = grant(*what, **how)
+        granted.append(lease._now())
+        return began
+
+    monkeypatch.setattr(lease, "RENEW_S", 3600.0)
+    grant = lease.grant
+    monkeypatch.setattr(postgresql_backend, "grant", granting)
+    with closing(Leader(store, tmp_path / "leader").log) as log:
+        assert log._backend._lease._renewed_at < granted[0]  # type: ignore[attr-defined]
 
 
 def test_who_knows_no_such_format_does_not_wait_to_lead(leader: Leader, successor: Successor) -> None:
