@@ -14,6 +14,7 @@ from netlab_losses import Losses
 from netlab_masters import TwoMasters
 from recording_clients import Recorded
 
+from gsched.store.mark import MarkFile
 from tests.support.asking import pause_s
 from tests.support.postgresql_server import NoServer
 
@@ -52,6 +53,8 @@ def test_masters_refuse_a_standby_that_lacks_what_was_acknowledged(lab: Lab) -> 
     jobs = [cluster.submit("-m", "h3", "true", user="alice", host=c) for _ in range(3)]
     for job in jobs:
         cluster.until(lambda job=job: cluster.field(job, "stat", user="alice", host=c) == "DONE", f"{job} does not end")
+    known = mark_of(masters.a)
+    cluster.until(lambda: mark_of(masters.b) >= known, "who waits does not hear what is acknowledged")
     masters.database.host.power_off()
     replica.promote()
     for host in (masters.a, masters.b):
@@ -60,6 +63,13 @@ def test_masters_refuse_a_standby_that_lacks_what_was_acknowledged(lab: Lab) -> 
     masters.a.run(["gadmin", "newstore", "--envdir", ENVDIR], user=SERVICE_USER, check=True)
     cluster.start_daemon(masters.a, "master")
     assert cluster.submit("true", user="alice", host=c) > max(jobs)
+
+
+def mark_of(host: Host) -> int:
+    """So many events the master of this host knows to be acknowledged."""
+    mark = MarkFile(host.path("/var/lib/gsched")).mark
+    assert mark is not None
+    return mark.seq
 
 
 def ends_refused(masters: TwoMasters, host: Host) -> str:

@@ -39,7 +39,8 @@ leader = Table(
     Column("batch", BigInteger, nullable=False),
     Column("holder", Text, nullable=False),
 )
-# When the master of that epoch has said last that it is there, and the host to which it hands over; see `lease`.
+# When the master of that epoch has said last that it is there, the host to which it hands over, and the last event that
+# it has acknowledged; see `lease`.
 Table(
     "lease",
     _metadata,
@@ -47,7 +48,14 @@ Table(
     Column("epoch", BigInteger, nullable=False),
     Column("renewed_at", TIMESTAMP(timezone=True), nullable=False),
     Column("successor", Text, nullable=False),
+    Column("acknowledged", BigInteger, nullable=False, server_default="0"),
 )
+# Asked first: it locks the table against the looks of all that wait.
+_HAS_ACKNOWLEDGED = text(
+    "SELECT EXISTS (SELECT 1 FROM pg_attribute "
+    "WHERE attrelid = 'lease'::regclass AND attname = 'acknowledged' AND NOT attisdropped)"
+)
+_ADD_ACKNOWLEDGED = text("ALTER TABLE lease ADD COLUMN acknowledged BIGINT NOT NULL DEFAULT 0")
 # By the clock, so that a database that was copied or put back begins with a later epoch than agents know of.
 _LEAD = text(
     "INSERT INTO leader (id, epoch, batch, holder) "
@@ -71,8 +79,10 @@ class Standing(NamedTuple):
 
 
 def make_leader_table(connection: Connection) -> None:
-    """Where it is missing: the store is new, or was copied."""
+    """Where it is missing: the store is new, or was copied, or was led by an earlier version."""
     _metadata.create_all(connection)
+    if not connection.scalar(_HAS_ACKNOWLEDGED):
+        connection.execute(_ADD_ACKNOWLEDGED)
 
 
 def begin_epoch(connection: Connection) -> Standing:

@@ -42,18 +42,23 @@ REPLACED = "another master leads"
 _ANSWER_S = 2.0
 
 _GRANT = text(
-    "INSERT INTO lease (id, epoch, renewed_at, successor) VALUES (1, :epoch, clock_timestamp(), '') "
-    "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, renewed_at = excluded.renewed_at, successor = ''"
+    "INSERT INTO lease (id, epoch, renewed_at, successor, acknowledged) VALUES (1, :epoch, clock_timestamp(), '', 0) "
+    "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, renewed_at = excluded.renewed_at, successor = '', "
+    "acknowledged = 0"
 )
 _REVOKE = text("DELETE FROM lease")
 _END = "DELETE FROM lease WHERE epoch = %s AND successor = ''"
-_RENEW = "UPDATE lease SET renewed_at = clock_timestamp() WHERE id = 1 AND epoch = %s"
+_RENEW = "UPDATE lease SET renewed_at = clock_timestamp(), acknowledged = %s WHERE id = 1 AND epoch = %s"
 _HAND_OVER = "UPDATE lease SET renewed_at = clock_timestamp(), successor = %s WHERE id = 1 AND epoch = %s"
 _HAS_TABLES = (
     "SELECT to_regclass('leader') IS NOT NULL AND to_regclass('lease') IS NOT NULL AND to_regclass('meta') IS NOT NULL"
 )
-_META = "SELECT key, value FROM meta WHERE key IN ('schema_version', 'cluster_id', 'generation')"
-_NEWEST = "SELECT coalesce(max(seq), 0) FROM event"
+# Not by the events that can be seen: a commit that waits for a standby is seen, though nobody has acknowledged it, when
+# its session is ended. A leader of an earlier version does not say what it has acknowledged.
+_META = (
+    "SELECT key, value FROM meta WHERE key IN ('schema_version', 'cluster_id', 'generation') UNION ALL "
+    "SELECT 'acknowledged', coalesce(to_jsonb(lease) ->> 'acknowledged', '0') FROM lease"
+)
 _LEASE = (
     "SELECT leader.holder, extract(epoch FROM clock_timestamp() - lease.renewed_at)::float8, "
     "coalesce(lease.successor, '') FROM leader LEFT JOIN lease USING (id, epoch)"
@@ -109,7 +114,7 @@ class LeaseKeeper:
     The lease is over here before it is for the database: it counts from before each renewal.
 
     `is_well`: whether the master does its work; the lease of one that hangs is not renewed. It is asked by that thread
-    at each renewal, and must not block.
+    at each renewal, and must not block. `acknowledged`, asked at the same time: number of the last event that is.
     """
 
     def __init__(self, url: StoreUrl, epoch: int, lost: Callable[[str], None], began: float) -> None:
@@ -117,6 +122,7 @@ class LeaseKeeper:
         self._epoch = epoch
         self._lost = lost
         self.is_well: Callable[[], bool] = lambda: True
+        self.acknowledged: Callable[[], int] = lambda: 0
         self._ended = threading.Event()
         self._told = threading.Lock()
         self._renewed_at = began
@@ -182,7 +188,7 @@ class LeaseKeeper:
             self._lost(f"the lease on the store {self._url.name} is lost: {why}")
 
     def _renew(self) -> bool:
-        return self._connected().execute(_RENEW, (self._epoch,)).rowcount == 1
+        return self._connected().execute(_RENEW, (self.acknowledged(), self._epoch)).rowcount == 1
 
     def _connected(self) -> DriverConnection[Any]:
         if self._connection is None:
@@ -239,7 +245,7 @@ class Successor:
         self._connection: DriverConnection[Any] | None = None
         self._watched_since = time.monotonic()
         self.seen = StoreMark()
-        """How far the store was at the last look: whoever leads it later must find no less."""
+        """What was acknowledged of the store at the last look: whoever leads it later must find no less."""
 
     def look(self) -> Leading | None:
         """Who leads; None: nobody, or one whose lease was old and whose sessions have been ended.
@@ -281,9 +287,8 @@ class Successor:
     def _looked_at(self, connection: DriverConnection[Any]) -> StoreMark:
         values = {str(key): str(value) for key, value in connection.execute(_META)}
         check_version(int(values["schema_version"]), self._url.name)
-        row = connection.execute(_NEWEST).fetchone()
-        generation = int(values.get("generation", "1"))
-        return StoreMark(cluster_id=values["cluster_id"], generation=generation, seq=int(row[0]) if row else 0)
+        generation, seq = int(values.get("generation", "1")), int(values.get("acknowledged", "0"))
+        return StoreMark(cluster_id=values["cluster_id"], generation=generation, seq=seq)
 
     def has_watched(self, for_s: float) -> bool:
         """Whether one session of the database has answered at every look for so long, and does now: it is the one that

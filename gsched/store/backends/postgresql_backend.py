@@ -108,6 +108,8 @@ class PostgresqlBackend:
         except OSError as error:  # it is tried again with each commit
             self._mark_file.mark = mark
             _log.warning("%s cannot be written: %s", self._mark_file.path, error.strerror or error)
+        if self._lease is not None:
+            self._lease.acknowledged = lambda: self.mark.seq
 
     def _lead(self) -> Standing:
         """Fence off whoever led before; what it had committed by then is in the store."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stores import POSTGRESQL, PostgresqlStore, SqliteStore, StoreAtHand
@@ -29,3 +30,16 @@ def log(store: StoreAtHand) -> Iterator[EventLog]:
     opened = store.open()
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Any]:
+    """A server that may be killed, as long as it is started again."""
+    from tests.support.postgresql_server import NoServer, PostgresqlServer  # needs psycopg
+
+    try:
+        server = PostgresqlServer()
+    except NoServer as problem:
+        pytest.skip(str(problem))
+    yield server
+    server.close()

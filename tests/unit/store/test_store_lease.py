@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,15 @@ def successor(store: PostgresqlStore) -> Iterator[Successor]:
 def until_free(successor: Successor) -> None:
     while successor.look() is not None:
         pass  # each look asks the database
+
+
+def until_seen(successor: Successor, seq: int) -> None:
+    """Wait until the leader has told that this event is acknowledged."""
+    until = time.monotonic() + PATIENCE_S
+    while successor.seen.seq < seq:
+        assert successor.look() is not None
+        assert time.monotonic() < until, f"event {seq} is not seen"
+    assert successor.seen.seq == seq
 
 
 def test_an_empty_database_is_free(successor: Successor) -> None:
@@ -235,7 +246,7 @@ def test_who_waits_knows_how_far_the_store_was(
     mark = MarkFile(folder)
     for number in (1, 2, 3):
         leader.log.append([noted(number)])
-        assert successor.look() is not None
+        until_seen(successor, number)
         mark.witness(successor.seen)
     leader.log.close()
     store.damage("delete from event where seq > 1")
@@ -244,6 +255,62 @@ def test_who_waits_knows_how_far_the_store_was(
     mark.close(clean=False)
     with pytest.raises(StoreLost, match=r"has lost events 2 to 3, of which STORE\.mark knows"):
         EventLog(store.place, folder=folder)
+
+
+def test_what_nobody_has_acknowledged_may_be_lost(own_server: Any, tmp_path: Path) -> None:
+    """A commit that waits for a standby is there for all to see when its session is ended."""
+    store = PostgresqlStore(own_server.new_url(), tmp_path, own_server)
+    (tmp_path / "waiting").mkdir()
+    mark = MarkFile(tmp_path / "waiting")
+    leader = Leader(store, tmp_path / "leader")
+    with closing(Successor(parse_store_url(store.place), "h2")) as successor, ThreadPoolExecutor(1) as pool:
+        leader.log.append([noted(1)])
+        until_seen(successor, 1)
+        own_server.configure(synchronous_standby_names="none_here")
+        append = pool.submit(leader.log.append, [noted(2)])
+        try:
+            waiting_for_standby(store)
+            store.server.end_sessions(store.place, "gsched master")
+            until = time.monotonic() + PATIENCE_S
+            while store.rows("SELECT max(seq) FROM event") != [(2,)]:
+                assert time.monotonic() < until
+            assert successor.look() is not None
+            assert successor.seen.seq == 1 and not append.done()
+            mark.witness(successor.seen)
+        finally:
+            own_server.configure(synchronous_standby_names=None)
+        assert append.result() == 2
+        until_seen(successor, 2)
+    leader.log.close()
+    store.damage("DELETE FROM event WHERE seq = 2")  # as the standby would have it
+    mark.close(clean=False)
+    later = EventLog(store.place, folder=tmp_path / "waiting")
+    assert later.last_seq == 1
+    later.close()
+
+
+def waiting_for_standby(store: PostgresqlStore) -> None:
+    """Wait until a commit of the leader waits for a standby."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'gsched master'"
+    until = time.monotonic() + PATIENCE_S
+    with store.server.admin() as connection:
+        while connection.execute(query).fetchone() == (0,):
+            assert time.monotonic() < until, "nothing waits for the standby"
+
+
+def test_a_leader_of_an_earlier_version_says_nothing_of_what_it_acknowledged(
+    leader: Leader, successor: Successor, store: PostgresqlStore, tmp_path: Path
+) -> None:
+    """It is waited for, and the next leader makes the column."""
+    leader.log.append([noted(1)])
+    until_seen(successor, 1)
+    leader.log.close()
+    store.damage("ALTER TABLE lease DROP COLUMN acknowledged")
+    store.damage("INSERT INTO lease SELECT id, epoch, clock_timestamp(), '' FROM leader")
+    assert successor.look() is None and successor.seen.seq == 0
+    later = Leader(store, tmp_path / "later")
+    until_seen(successor, 1)
+    later.log.close()
 
 
 @pytest.mark.parametrize(

@@ -44,19 +44,6 @@ def log(store: PostgresqlStore) -> Iterator[EventLog]:
     opened.close()
 
 
-@pytest.fixture(scope="module")
-def own_server() -> Iterator[Any]:
-    """A server that may be killed, as long as it is started again."""
-    from tests.support.postgresql_server import NoServer, PostgresqlServer  # needs psycopg
-
-    try:
-        server = PostgresqlServer()
-    except NoServer as problem:
-        pytest.skip(str(problem))
-    yield server
-    server.close()
-
-
 def terminate(store: PostgresqlStore, which: str = "%") -> None:
     """End the store's sessions from the server's side."""
     store.server.end_sessions(store.place, which)
