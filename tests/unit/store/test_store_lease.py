@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -65,17 +65,21 @@ def successor(store: PostgresqlStore) -> Iterator[Successor]:
     made.close()
 
 
+def until(is_true: Callable[[], bool]) -> None:
+    """Wait for what another thread does, or the database."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)  # nobody tells of it
+
+
 def until_free(successor: Successor) -> None:
-    while successor.look() is not None:
-        pass  # each look asks the database
+    until(lambda: successor.look() is None)
 
 
 def until_seen(successor: Successor, seq: int) -> None:
     """Wait until the leader has told that this event is acknowledged."""
-    until = time.monotonic() + PATIENCE_S
-    while successor.seen.seq < seq:
-        assert successor.look() is not None
-        assert time.monotonic() < until, f"event {seq} is not seen"
+    until(lambda: successor.look() is not None and successor.seen.seq >= seq)
     assert successor.seen.seq == seq
 
 
@@ -126,8 +130,8 @@ def test_a_master_that_cannot_renew_its_lease_hears_of_it(leader: Leader, monkey
         raise Unavailable("no route")
 
     monkeypatch.setattr(lease.LeaseKeeper, "_renew", away)
-    while leader.log._backend._lease._problem != "no route":  # type: ignore[attr-defined]  # one try has failed
-        pass
+    keeper = leader.log._backend._lease  # type: ignore[attr-defined]
+    until(lambda: keeper._problem == "no route")  # one try has failed
     monkeypatch.setattr(lease, "LEASE_S", 0.0)
     assert "could not be renewed for 0 seconds: no route" in leader.lost.get(timeout=PATIENCE_S)
 
@@ -271,9 +275,7 @@ def test_what_nobody_has_acknowledged_may_be_lost(own_server: Any, tmp_path: Pat
         try:
             waiting_for_standby(store)
             store.server.end_sessions(store.place, "gsched master")
-            until = time.monotonic() + PATIENCE_S
-            while store.rows("SELECT max(seq) FROM event") != [(2,)]:
-                assert time.monotonic() < until
+            until(lambda: store.rows("SELECT max(seq) FROM event") == [(2,)])
             assert successor.look() is not None
             assert successor.seen.seq == 1 and not append.done()
             mark.witness(successor.seen)
@@ -292,10 +294,8 @@ def test_what_nobody_has_acknowledged_may_be_lost(own_server: Any, tmp_path: Pat
 def waiting_for_standby(store: PostgresqlStore) -> None:
     """Wait until a commit of the leader waits for a standby."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'gsched master'"
-    until = time.monotonic() + PATIENCE_S
     with store.server.admin() as connection:
-        while connection.execute(query).fetchone() == (0,):
-            assert time.monotonic() < until, "nothing waits for the standby"
+        until(lambda: connection.execute(query).fetchone() == (1,))
 
 
 def test_a_leader_of_an_earlier_version_says_nothing_of_what_it_acknowledged(
@@ -340,16 +340,13 @@ def test_the_lease_of_a_master_that_hangs_is_not_renewed(leader: Leader, monkeyp
     keeper = leader.log._backend._lease  # type: ignore[attr-defined]
     hangs = True
     leader.log.lead_while(lambda: not hangs)
-    while keeper._problem != lease.HANGS:
-        pass
+    until(lambda: keeper._problem == lease.HANGS)
     before = keeper._renewed_at
     hangs = False
-    while keeper._renewed_at == before:
-        pass
+    until(lambda: keeper._renewed_at != before)
     assert not keeper._problem and leader.lost.empty()
     hangs = True
-    while keeper._problem != lease.HANGS:
-        pass
+    until(lambda: keeper._problem == lease.HANGS)
     monkeypatch.setattr(lease, "LEASE_S", 0.0)
     assert "could not be renewed for 0 seconds: this master hangs" in leader.lost.get(timeout=PATIENCE_S)
 
@@ -384,8 +381,7 @@ def test_a_promise_is_kept_for_a_while(
 
 def test_an_end_leaves_no_lease(leader: Leader, store: PostgresqlStore) -> None:
     """Else whoever has the store next, a copy say, could be taken for a master that is lost."""
-    while store.rows("SELECT count(*) FROM lease") == [(0,)]:
-        pass
+    until(lambda: store.rows("SELECT count(*) FROM lease") == [(1,)])
     leader.log.close()
     assert store.rows("SELECT count(*) FROM lease") == [(0,)]
 
