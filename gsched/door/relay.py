@@ -47,6 +47,10 @@ SERVICES = (
 )
 """What users may call; agents' services are not among them, and the master refuses those to users as well."""
 _METHOD = re.compile(rf"/gsched\.wire\.v1\.({'|'.join(SERVICES)})/[A-Z][A-Za-z]{{1,60}}")
+_BROKEN_UNDER_A_MESSAGE = "Internal error from Core"
+"""What gRPC itself says, as an internal error, of a message that could not be sent; nothing else tells it from the
+master's own internal errors.
+"""
 MOST = 1024
 MOST_PER_USER = 128
 """Calls under way; a person's terminal takes four."""
@@ -162,30 +166,27 @@ class CallRelay:
         begin: Any = channel.stream_stream(opening.method)
         waits = opening.waits and self._assertion.aio_may_wait
         call = begin(metadata=metadata, timeout=opening.timeout_s, wait_for_ready=waits)
-        sending = asyncio.Event()
-        upwards = asyncio.create_task(self._send_on(uid, reader, call, sending))
+        upwards = asyncio.create_task(self._send_on(uid, reader, call))
         try:
             await _bring_back(call, writer)
             if self._stop.is_set():
                 raise RelayRefused(grpc.StatusCode.UNAVAILABLE, "the door is closing")
-            code = await call.code()
-            if code is grpc.StatusCode.INTERNAL and sending.is_set():
-                # gRPC says so where the connection breaks under a request; the master has not had all of it.
+            code, details = await call.code(), str(await call.details() or "")
+            if code is grpc.StatusCode.INTERNAL and details == _BROKEN_UNDER_A_MESSAGE:
+                # The master has not had all of it.
                 raise RelayRefused(grpc.StatusCode.UNAVAILABLE, "the connection to the master broke")
             if code is grpc.StatusCode.UNAVAILABLE:
                 self._assertion.aio_failed(channel)
             besides = [(str(key), str(value)) for key, value in await call.trailing_metadata() or ()]
-            return ending(code.value[0], str(await call.details() or ""), besides)
+            return ending(code.value[0], details, besides)
         finally:
             call.cancel()
             upwards.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await upwards
 
-    async def _send_on(self, uid: int, reader: asyncio.StreamReader, call: Any, sending: asyncio.Event) -> None:
-        """Messages of the process to the master; when the process goes away, the call is cancelled. `sending` is set
-        while one is under way, and stays so where it does not get away.
-        """
+    async def _send_on(self, uid: int, reader: asyncio.StreamReader, call: Any) -> None:
+        """Messages of the process to the master; when the process goes away, the call is cancelled."""
         held = 0
         parts: list[bytes] = []
         try:
@@ -199,9 +200,7 @@ class CallRelay:
                         self._complaints.say(uid, "sends requests that are too large")
                         return
                 elif kind == END:
-                    sending.set()
                     await call.write(b"".join(parts))
-                    sending.clear()
                     self._bytes[uid] -= held
                     held, parts = 0, []
                 elif kind == DONE:

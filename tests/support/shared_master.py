@@ -61,6 +61,8 @@ class Ending(waiting_pb2_grpc.WaitingServicer):
     @streams
     async def Ends(self, requests: Any, context: Any) -> Any:
         async for request in requests:
+            if not request.job_ids:
+                await context.abort(grpc.StatusCode.INTERNAL, "the engine has stopped")
             ends = [model_pb2.JobEnd(job_id=number, state=said_by(context)) for number in request.job_ids]
             yield waiting_pb2.EndsReply(ends=ends)
 

@@ -28,7 +28,7 @@ from gsched.wire.calls.door_relay import DONE, OPEN, PIECE, STATUS, RelayChannel
 from gsched.wire.identity.identity_assertion import IdentityAssertion
 from gsched.wire.identity.socket_peer import Peer
 from gsched.wire.messages.frames import Decoder, frame
-from gsched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
+from gsched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc, waiting_pb2
 from tests.support.shared_master import MASTER, SharedMaster
 
 CLUSTER = "/gsched.wire.v1.Scheduler/Cluster"
@@ -126,6 +126,26 @@ def test_a_connection_that_breaks_under_a_request_is_a_master_that_is_away(
     monkeypatch.setattr(StreamStreamCall, "write", breaks_once)
     assert client(path).cluster().cluster == FIRST
     assert broken
+
+
+def test_an_error_of_the_master_is_told_though_a_message_was_on_its_way(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it calls an internal error is none of the connection: to ask again would end the same way."""
+    write = StreamStreamCall.write
+    written: list[object] = []
+
+    async def meets_the_end(call: Any, request: Any) -> None:
+        if written:
+            assert await call.code() is grpc.StatusCode.INTERNAL
+        written.append(request)
+        await write(call, request)
+
+    monkeypatch.setattr(StreamStreamCall, "write", meets_the_end)
+    begun = frame(OPEN, opening("/gsched.wire.v1.Waiting/Ends", 60.0, False))
+    nothing = in_frames(waiting_pb2.EndsRequest().SerializeToString())
+    [(kind, payload)] = said(path, begun, nothing, nothing)
+    assert (kind, payload.split(b"\0")[:2]) == (STATUS, [b"13", b"the engine has stopped"])  # 13: INTERNAL
 
 
 def test_what_the_master_refuses_is_said_as_it_says_it(path: str, caller: Callable[[int], None]) -> None:
