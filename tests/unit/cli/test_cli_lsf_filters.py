@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
-from test_cli_gjobs import pending, running
+from test_cli_gjobs import done, pending, running
 
 from gsched.base.coded_text import coded
 from gsched.model import event as events
@@ -61,6 +61,20 @@ def jobs(master: FakeMaster) -> None:
 )
 def test_pending_jobs_by_why_they_wait(call: NewCall, options: list[str], expected: list[str]) -> None:
     assert numbers(told(call, "gjobs", "-u", "all", "-noheader", *options)) == expected
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize("other", ["-a", "-r", "-d", "-s", "-p", "-N"])
+@pytest.mark.parametrize(
+    ("option", "expected"), [("-pe", ["1", "5"]), ("-pi", ["2", "3", "4"]), ("-pei", ["1", "2", "3", "4", "5"])]
+)
+def test_only_pending_jobs_beside_any_choice_of_states(
+    call: NewCall, master: FakeMaster, option: str, expected: list[str], other: str
+) -> None:
+    master.views += [done(7), running(8, state="USUSP")]
+    words = [other, *(["1.5"] if other == "-N" else [])]
+    shown = numbers(told(call, "gjobs", "-u", "all", "-noheader", option, *words))
+    assert sorted(number for number in shown if number.isdigit()) == expected
 
 
 @pytest.mark.usefixtures("jobs")

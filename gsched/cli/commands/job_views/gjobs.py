@@ -328,15 +328,22 @@ def _setting(call: Call, options: Parsed, now: float) -> FormatSetting:
 
 
 def _chosen(options: Parsed) -> list[str]:
-    """The letters of _STATES that were given; -p0 … -p3, -pe and the like count as -p."""
+    """The letters of _STATES that were given; -p0 … -p3 count as -p, and -pe and the like leave nothing but -p."""
+    if options.has(*PENDING_KINDS):
+        return ["p"]
     given = {_AS.get(name, name) for name, _ in options.given}
     return [name for name in _STATES if name in given]
 
 
+def _wants_all(options: Parsed) -> bool:
+    return options.has("a") and not options.has(*PENDING_KINDS)
+
+
 def _wanted(call: Call, options: Parsed, job_ids: tuple[int, ...]) -> JobFilter:
     chosen = _chosen(options)
-    states = () if options.has("a") else tuple(dict.fromkeys(state for name in chosen for state in _STATES[name]))
-    asked = asked_jobs(call, options, job_ids, states=states, finished=options.has("a", "d", "N"))
+    is_all = _wants_all(options)
+    states = () if is_all else tuple(dict.fromkeys(state for name in chosen for state in _STATES[name]))
+    asked = asked_jobs(call, options, job_ids, states=states, finished=is_all or "d" in chosen)
     return msgspec.structs.replace(asked, application="")  # looked at here: a job of another profile is not missing
 
 
@@ -351,7 +358,7 @@ def _nothing(options: Parsed) -> str:
     if options.has("gpu") and not options.has("l", "UF"):
         return "No job with GPUs found\n"
     chosen = _chosen(options)
-    kind = "" if options.has("a") or len(chosen) > 1 else _KINDS[chosen[0]] if chosen else "unfinished"
+    kind = "" if _wants_all(options) or len(chosen) > 1 else _KINDS[chosen[0]] if chosen else "unfinished"
     return nothing_found(kind, options.last("q"), options.last("m"), options.last("P"), options.last("g"))
 
 
