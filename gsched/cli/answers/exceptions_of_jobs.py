@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from gsched.model.jobs.job import FINISHED, STARTED
 from gsched.model.queues.exception_thresholds import ExceptionThresholds
 from gsched.model.views.job_exceptions import job_exceptions
 from gsched.model.views.view import JobFilter, JobView, QueueView
@@ -15,6 +16,7 @@ from gsched.wire.calls.client import Client
 from gsched.wire.calls.past_calls import PastLook
 
 _NONE = ExceptionThresholds()
+_WITH_EXCEPTIONS = tuple(sorted(state.value for state in STARTED | FINISHED))
 
 
 class JobExceptions:
@@ -36,12 +38,12 @@ class JobExceptions:
 
 def exception_counts(look: Client | PastLook, queues: Iterable[QueueView], now: float) -> dict[str, Counter[str]]:
     """Queue -> exception -> jobs that show it, those that ended within CLEAN_PERIOD with them; of queues that have
-    thresholds. It looks at all jobs of these.
+    thresholds. It looks at all jobs of these that have started.
     """
     found = {}
     for queue in queues:
         if queue.exceptions:
             exceptions = JobExceptions((queue,), now)
-            jobs = look.jobs(JobFilter(queue=queue.name, finished=True))
+            jobs = look.jobs(JobFilter(queue=queue.name, states=_WITH_EXCEPTIONS, finished=True))
             found[queue.name] = Counter(word for job in jobs for word in exceptions.of(job))
     return found
