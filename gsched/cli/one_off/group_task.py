@@ -27,18 +27,32 @@ def eligible_hosts(call: Call, session: Session, options: Parsed, names: Sequenc
 
     Raises BadRequest where there are fewer, and NotFound for a host that there is none.
     """
+    found = hosts_that_meet(call, session, options, names)
+    if len(found) < (count or 1):
+        raise BadRequest(too_few(call, found, count or 1))
+    return found if count is None else found[:count]
+
+
+def hosts_that_meet(call: Call, session: Session, options: Parsed, names: Sequence[str]) -> list[str]:
+    """All of those named (of all, where none is) that meet -R and take jobs, in its order.
+
+    Raises NotFound for a host that there is none.
+    """
     requirement = requirement_in(call, options.last("R"))
     views = best_first(session.client.hosts(names, requirement=requirement), requirement)
-    found = [view.name for view in views if view.status == OK]
-    if not found or (count is not None and len(found) < count):
-        raise BadRequest(f"{program(call)}: Not enough host(s) currently eligible: {len(found)} of {count or 1}")
-    return found if count is None else found[:count]
+    return [view.name for view in views if view.status == OK]
+
+
+def too_few(call: Call, found: Sequence[str], least: int) -> str:
+    """What is said where there are fewer hosts than `least`."""
+    return f"{program(call)}: Not enough host(s) currently eligible: {len(found)} of {least}"
 
 
 def run_on_each(call: Call, session: Session, options: Parsed, hosts: Sequence[str], command: Sequence[str]) -> int:
     """The exit code: 0 if all tasks end with 0, else that of the first that does not."""
     said = f"<<Execute {_braced(command[0])} on remote host {{host}}>>" if options.has("v") else ""
-    start = partial(start_task, call, session, kind_of(options), command=command, said=said)
+    kind = "I" if options.has("p") else kind_of(options)  # at once they have no terminal, as in LSF
+    start = partial(start_task, call, session, kind, command=command, said=said)
     if options.has("p"):
         tasks = [start(["-m", host]) for host in hosts]
         for task in tasks[1:]:  # each has its command, though it is not shown yet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest
-from gsched.cli.one_off.group_task import count_of, eligible_hosts
+from gsched.cli.one_off.group_task import count_of, hosts_that_meet, too_few
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, REQUIREMENT, program, read_options
 from gsched.cli.session.session import connected
@@ -22,6 +22,8 @@ TABLE = OptionTable(
     interspersed=True,
     examples=("PROGRAM", 'PROGRAM -R "select[ngpus>0] order[mem]" -n 2 -w 4'),
 )
+TOO_FEW = 1
+"""Exit code where there are not enough hosts. Source: lsplace(1), DIAGNOSTICS."""
 
 
 def main(call: Call) -> int:
@@ -32,8 +34,9 @@ def main(call: Call) -> int:
     if least is not None and most is not None and most < least:
         raise BadRequest(f"{program(call)}: -w {most} is less than -n {least}")
     with connected(call) as session:
-        hosts = eligible_hosts(call, session, options, options.rest, None)
-    if least is not None and len(hosts) < least:
-        raise BadRequest(f"{program(call)}: Not enough host(s) currently eligible: {len(hosts)} of {least}")
+        hosts = hosts_that_meet(call, session, options, options.rest)
+    if len(hosts) < (least or 1):
+        call.error(too_few(call, hosts, least or 1) + "\n")
+        return TOO_FEW
     call.write(" ".join(hosts if most is None else hosts[:most]) + "\n")
     return 0

@@ -18,7 +18,7 @@ TABLE = OptionTable(
         Option("f", "FILE", "on the hosts that a file names; # begins a comment", "-f hosts.txt"),
         Option("n", "COUNT", "on so many hosts, the first of gload; 0: on all", "-n 4"),
         REQUIREMENT,
-        Option("p", help="on all at once; what they print is shown host by host"),
+        Option("p", help="on all at once, without -P; what they print is shown host by host"),
         Option("e", help="stop after the first host where it fails"),
         *TERMINALS,
         VERBOSE,
@@ -34,12 +34,12 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     if not options.rest:
         raise BadRequest(f"{program(call)}: no command is given")
-    if options.has("p") and options.has("e", "P", "S"):
-        raise BadRequest(f"{program(call)}: -p cannot be given together with -e, -P and -S")
+    if options.has("p") and options.has("e", "S"):
+        raise BadRequest(f"{program(call)}: -p cannot be given together with -e and -S")
     names = _names(call, options)
     count = count_of(call, options, "n") if options.has("n") else None
-    if not names and not options.has("n"):
-        raise BadRequest(f"{program(call)}: -m, -f or -n says on which hosts")
+    if not names and not options.has("n", "R"):
+        raise BadRequest(f"{program(call)}: -m, -f, -n or -R says on which hosts")
     with connected(call) as session:
         hosts = eligible_hosts(call, session, options, names, count)
         return run_on_each(call, session, options, hosts, options.rest)
