@@ -32,7 +32,7 @@ UNSUPPORTED_FILES = (
 NOT_READ = {
     "lsb.modules": "there is one scheduler, which takes no plug-ins",
     "lsb.nqsmaps": "there is no NQS",
-    "lsf.task": "there is no lsrun",
+    "lsf.task": "-R of glsrun and glsgrun says what a task needs",
 }
 """Files of LSF that may say what they like -> why."""
 OPTIONAL_FILES = {

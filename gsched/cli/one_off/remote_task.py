@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gsched.base.coded_text import sentence
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import new_token
 from gsched.cli.commands.submission.gsub import read_words, submission_of
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program
-from gsched.cli.session.session import Session
+from gsched.cli.session.session import Session, setting
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.cli.submit.job_wait import TERMINATED_WHILE_PENDING
 from gsched.dialect.options import Option, Parsed
@@ -66,6 +66,20 @@ class RemoteTask(TerminalSession):
 def kind_of(options: Parsed) -> str:
     """How the task is attached to the terminal: `I`, `Ip` or `Is`."""
     return "Is" if options.has("S") else "Ip" if options.has("P") else "I"
+
+
+def check_may_run_tasks(call: Call, session: Session) -> None:
+    """LSF_DISABLE_LSRUN. It is a rule of the command alone: whoever may submit interactive jobs has gsub -I.
+
+    Raises PermissionDenied for others than administrators of the cluster.
+    """
+    if (
+        setting(call, "LSF_DISABLE_LSRUN").strip().upper() in ("Y", "YES")
+        and not session.client.cluster().may_administer
+    ):
+        raise PermissionDenied(
+            f"{program(call)}: User permission denied: LSF_DISABLE_LSRUN leaves it to administrators; use gsub -I"
+        )
 
 
 def placed(options: Parsed) -> list[str]:

@@ -187,6 +187,7 @@ def _check_what_commands_read(settings: KeyValues) -> None:
     settings.take("LSB_BACCT_DISPLAY_YEAR", yes_or_no, False)
     settings.take("LSB_BHIST_HOURS", integer(1, 1_000_000), 0)
     settings.take("LSB_HMS_TIME_FORMAT", yes_or_no, False)
+    settings.take("LSF_DISABLE_LSRUN", yes_or_no, False)
     settings.take("LSB_DISPLAY_YEAR", yes_or_no, False)
     settings.take("LSB_PACK_SKIP_ERROR", yes_or_no, False)
     settings.take("LSB_ESUB_METHOD", plain_text, "")

@@ -235,7 +235,7 @@ REFUSED: dict[str, str] = {
     "LSF_ENV_OVERRIDE": "what the environment sets always comes before lsf.conf",
     "LSF_JOB_STARTER": "JOB_STARTER of a queue or an application profile",
     "LSF_PROLOGUE": "PRE_EXEC of a queue",
-    "LSF_SHELL_AT_USERS": "there is no lsrun",
+    "LSF_SHELL_AT_USERS": "there is no lstcsh",
     "ALLOW_SPANNING_RSRC_TYPES ENABLE_HOST_INTERSECTION": "same[...] says what hosts of a job have in common",
     "BSWITCH_MODIFY_RUSAGE": "gswitch of a running job keeps what it holds",
     "CONDENSE_PENDING_REASONS": "gjobs -p0 shows one reason for each job",

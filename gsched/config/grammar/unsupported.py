@@ -78,7 +78,6 @@ WITHOUT_EFFECT_CONF: dict[str, str] = (
         "LSB_SHORT_HOSTLIST": "hosts of a job are always listed in the short form",
         "LSF_HOST_MAX_GPU": "any number of GPUs is seen",
         "LSF_TMPDIR": "jobs find their own TMPDIR",
-        "LSF_DISABLE_LSRUN": "there is no lsrun",
     }
 )
 

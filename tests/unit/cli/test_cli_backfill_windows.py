@@ -89,7 +89,7 @@ def test_glsplace(master: FakeMaster, call: NewCall) -> None:
     assert told(call, "lsplace", "-n", "2") == told(call, "lsplace", "-w", "0") == "idle busy\n"
     assert told(call, "lsplace", "-R", "order[r15s]", "-w", "9") == "busy idle\n"
     refused = call("lsplace", "-n", "3")
-    assert (refused.run(), refused.err) == (255, "lsplace: Not enough host(s) currently eligible: 2 of 3\n")
+    assert (refused.run(), refused.err) == (1, "lsplace: Not enough host(s) currently eligible: 2 of 3\n")
     refused = call("lsplace", "-n", "2", "-w", "1")
     assert (refused.run(), refused.err) == (255, "lsplace: -w 1 is less than -n 2\n")
 
@@ -99,9 +99,9 @@ def test_glsplace(master: FakeMaster, call: NewCall) -> None:
     [
         (["glsrun"], "glsrun: no command is given\n"),
         (["glsgrun", "-m", "a"], "glsgrun: no command is given\n"),
-        (["glsgrun", "true"], "glsgrun: -m, -f or -n says on which hosts\n"),
+        (["glsgrun", "true"], "glsgrun: -m, -f, -n or -R says on which hosts\n"),
         (["glsgrun", "-n", "x", "true"], "glsgrun: -n x: not a number of hosts\n"),
-        (["glsgrun", "-p", "-e", "-n", "0", "true"], "glsgrun: -p cannot be given together with -e, -P and -S\n"),
+        (["glsgrun", "-p", "-e", "-n", "0", "true"], "glsgrun: -p cannot be given together with -e and -S\n"),
         (["glslogin", "a"], "glslogin: a: it takes no words; glsrun runs a command\n"),
     ],
 )
@@ -112,3 +112,37 @@ def test_tasks_that_are_refused_before_anything_is_submitted(
     done = call(*words)
     assert (done.run(), done.err) == (255, text)
     assert master.submissions == []
+
+
+def test_r_alone_means_each_host_that_meets_it_and_p_needs_no_terminal(
+    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[list[str], str]] = []
+
+    class Task:
+        def __init__(self, _call: object, _session: object, kind: str, words: list[str], **_: object) -> None:
+            started.append((words, kind))
+
+        def be_there(self) -> None:
+            """Not needed."""
+
+        def to_its_end(self) -> int:
+            return 0
+
+    monkeypatch.setattr("gsched.cli.one_off.group_task.start_task", Task)
+    master.host_views = [host("a"), host("gone", status="unavail"), host("b")]
+    assert call("glsgrun", "-R", "order[r15s]", "-P", "true").run() == 0
+    assert call("glsgrun", "-R", "order[r15s]", "-p", "-P", "true").run() == 0
+    assert sorted(words[1] for words, _ in started) == ["a", "a", "b", "b"]
+    assert [kind for _, kind in started] == ["Ip", "Ip", "I", "I"]
+
+
+@pytest.mark.parametrize("command", ["glsrun", "glsgrun"])
+def test_only_administrators_run_tasks_where_the_site_says_so(
+    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    master.host_views = [host("a")]
+    words = ["-m", "a", "true"]
+    refused = call(command, *words, LSF_DISABLE_LSRUN="Y")
+    assert refused.run() == 255 and master.submissions == []
+    assert "User permission denied: LSF_DISABLE_LSRUN leaves it to administrators" in refused.err

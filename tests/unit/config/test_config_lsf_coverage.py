@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from config_texts import check
 
 from gsched.base.errors import BadRequest
-from gsched.cli.registry import ALIASES, table_of
+from gsched.cli.registry import ALIASES, COMMANDS, table_of
+from gsched.config.config_folder import NOT_READ
 from gsched.config.grammar import lsf_names
 from gsched.dialect.options import REASONS
 from tests.support.lsf_coverage.asked_code import Standing
@@ -28,6 +31,12 @@ def test_each_name_that_is_not_read_says_why() -> None:
         if answer.standing is not Standing.SAME and not answer.reason
     ]
     assert silent == []
+
+
+def test_no_reason_says_that_a_command_is_not_there_that_is() -> None:
+    reasons = {answer.reason for each in answers().values() for answer in each.values()} | set(NOT_READ.values())
+    absent = {word for reason in reasons for word in re.findall(r"there is no (\w+)", reason)}
+    assert "bconf" in absent and absent & (set(ALIASES) | set(COMMANDS)) == set()
 
 
 def test_each_name_that_the_code_knows_of_lsf_is_in_the_list() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gsched.base.errors import BadRequest
 from gsched.cli.one_off.group_task import count_of, eligible_hosts, run_on_each
-from gsched.cli.one_off.remote_task import TERMINALS, VERBOSE
+from gsched.cli.one_off.remote_task import TERMINALS, VERBOSE, check_may_run_tasks
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, REQUIREMENT, program, read_options
 from gsched.cli.session.session import connected
@@ -41,6 +41,7 @@ def main(call: Call) -> int:
     if not names and not options.has("n", "R"):
         raise BadRequest(f"{program(call)}: -m, -f, -n or -R says on which hosts")
     with connected(call) as session:
+        check_may_run_tasks(call, session)
         hosts = eligible_hosts(call, session, options, names, count)
         return run_on_each(call, session, options, hosts, options.rest)
 

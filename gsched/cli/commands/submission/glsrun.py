@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.cli.one_off.remote_task import TERMINALS, VERBOSE, WHERE, kind_of, placed, start_task
+from gsched.cli.one_off.remote_task import TERMINALS, VERBOSE, WHERE, check_may_run_tasks, kind_of, placed, start_task
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, read_options
 from gsched.cli.session.session import connected
@@ -27,4 +27,5 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     said = "<<Execute on remote host {host}>>" if options.has("v") else ""
     with connected(call) as session:
+        check_may_run_tasks(call, session)
         return start_task(call, session, kind_of(options), placed(options), options.rest, said=said).to_its_end()
