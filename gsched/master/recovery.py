@@ -20,6 +20,9 @@ from gsched.store.tables.records import StoredEvent
 
 log = logging.getLogger(__name__)
 
+MOST_BEHIND = 20_000
+"""Events that a takeover replays between its replica and a checkpoint: about what lies between two checkpoints."""
+
 
 class CannotFollow(Exception):
     """What the store holds does not follow from what was read of it before, which is of no use any more."""
@@ -117,15 +120,31 @@ def recover(store: EventLog, replica: Replica | None = None) -> ClusterState:
 
 def _begin(store: EventLog, replica: Replica | None) -> tuple[ClusterState, int, Quarantine]:
     """From what to replay: a state, and the number of the last event in it."""
+    found = None
     if replica is not None:
         try:
             replica.check(store)
+            found = _beyond(store, replica)
         except CannotFollow as problem:
             log.warning("what this master has followed is not used: %s", problem)
         else:
-            return replica.state, replica.seq, replica.quarantine
-    state, seq = state_of(store.load_checkpoint())
+            if found is None:
+                return replica.state, replica.seq, replica.quarantine
+    state, seq = state_of(found or store.load_checkpoint())
     return state, seq, Quarantine(state.quarantined)
+
+
+def _beyond(store: EventLog, replica: Replica) -> tuple[int, bytes] | None:
+    """A whole checkpoint that is so far beyond the replica that to load it is quicker than to replay up to there."""
+    if store.newest_checkpoint() - replica.seq <= MOST_BEHIND:
+        return None
+    found = store.load_checkpoint()
+    if found is None or found[0] - replica.seq <= MOST_BEHIND:
+        return None
+    log.warning(
+        "what this master has followed is not used: it is %d events behind a checkpoint", found[0] - replica.seq
+    )
+    return found
 
 
 def apply_all(

@@ -54,26 +54,35 @@ def fault_of(engine: Engine, seq: int, last_seq: int) -> str:
     return _read(engine, seq, last_seq)[1]
 
 
+def state_in(connection: Connection, seq: int, last_seq: int) -> bytes | None:
+    """As `whole_checkpoint`, for who must tell damage from a database that is away: raises DBAPIError."""
+    return _look(connection, seq, last_seq)[0]
+
+
 def _read(engine: Engine, seq: int, last_seq: int) -> tuple[bytes | None, str]:
     """The state, or what is wrong."""
-    if seq > last_seq:
-        return None, f"{last_seq} is the newest event"
     try:
         with engine.connect() as connection:
-            row = connection.execute(
-                select(checkpoint.c.crc, checkpoint.c.payload).where(checkpoint.c.seq == seq)
-            ).one_or_none()
-            if row is None:
-                return None, "it is not there any more"
-            crc, payload = int(row[0]), bytes(row[1])
-            if crc != checksum(seq, payload):
-                return None, "its content is not what was stored"
-            names = names_in(payload)
-            return _joined(connection, names) if names else (payload, "")
+            return _look(connection, seq, last_seq)
     except DBAPIError as error:
         return None, f"it cannot be read: {error_text(error)}"
+
+
+def _look(connection: Connection, seq: int, last_seq: int) -> tuple[bytes | None, str]:
+    if seq > last_seq:
+        return None, f"{last_seq} is the newest event"
+    query = select(checkpoint.c.crc, checkpoint.c.payload).where(checkpoint.c.seq == seq)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        return None, "it is not there any more"
+    try:
+        crc, payload = int(row[0]), bytes(row[1])
     except (TypeError, ValueError):  # values that are not of their column's type
         return None, "its values are of another kind"
+    if crc != checksum(seq, payload):
+        return None, "its content is not what was stored"
+    names = names_in(payload)
+    return _joined(connection, names) if names else (payload, "")
 
 
 def _joined(connection: Connection, names: Sequence[str]) -> tuple[bytes | None, str]:

@@ -345,6 +345,11 @@ class EventLog:
                 self._backend.transact(write)
         return len(gone) == most
 
+    def newest_checkpoint(self) -> int:
+        """Number of the last event in the newest checkpoint, whole or not; 0 where there is none."""
+        with self._reading() as connection:
+            return int(connection.scalar(select(func.max(checkpoint.c.seq))) or 0)
+
     def load_checkpoint(self) -> tuple[int, bytes] | None:
         """(number of the last event in it, state) of the newest checkpoint that is whole, or None.
 

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.event import listen
+from sqlalchemy.exc import OperationalError
 
 from gsched.base.errors import Unavailable
+from gsched.master import recovery
 from gsched.master.following import Following
 from gsched.master.recovery import CannotFollow, Replica, recover, state_of
 from gsched.model.event import JobFinished, JobNoted, JobSubmitted
@@ -108,6 +111,47 @@ def test_it_begins_with_the_newest_checkpoint(log: EventLog, followers: Callable
     until(lambda: following.followed == 4)
     replica = following.finish()
     assert replica is not None and sorted(replica.state.jobs) == [1, 2, 3, 4]
+
+
+def test_a_database_that_fails_for_a_moment_does_not_make_a_checkpoint_damaged(
+    log: EventLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else it would be followed from the first event on."""
+    submit(log, 1, 2, 3)
+    log.save_checkpoint(3, recover(log).dump())
+    following = Following(log.place)
+    failures = 1
+
+    def fail(connection: Any, cursor: Any, statement: str, *others: Any) -> None:
+        nonlocal failures
+        if failures and "checkpoint.payload" in statement:
+            failures -= 1
+            raise OperationalError(statement, {}, Exception("the connection is lost"))
+
+    listen(following._tail._engine, "before_cursor_execute", fail)
+    assert not following._is_behind() and following._replica is None
+    assert "not followed for now" in caplog.text and "damaged" not in caplog.text
+    damage(log, "DELETE FROM event WHERE seq < 3")
+    following._is_behind()
+    assert following.followed == 3 and not failures
+    following._tail.close()
+
+
+def test_a_replica_that_is_far_behind_a_checkpoint_is_not_replayed_up_to_it(
+    log: EventLog, tail: LogTail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "MOST_BEHIND", 2)
+    submit(log, 1)
+    replica, other = replica_of(tail), replica_of(tail)
+    submit(log, 2, 3)
+    log.save_checkpoint(3, recover(log).dump())
+    assert recover(log, other) is other.state, "it is near enough"
+    submit(log, 4)
+    log.save_checkpoint(4, recover(log).dump())
+    found = recover(log, replica)
+    assert found is not replica.state and sorted(found.jobs) == [1, 2, 3, 4]
+    damage(log, "UPDATE checkpoint SET crc = crc + 1 WHERE seq = 4")
+    assert recover(log, replica) is replica.state, "no whole one is that far"
 
 
 GAP = "DELETE FROM event WHERE seq = 2"
