@@ -73,6 +73,9 @@ class Following:
             if self._replica is None and not self._begin():
                 return False
             assert self._replica is not None
+            if self._tail.lineage() != self._replica.lineage:
+                self._begin_anew()
+                return True
             records = self._tail.page_from(self._replica.seq)
             self._replica.follow(records)
         except CannotFollow as problem:
@@ -90,10 +93,10 @@ class Following:
 
     def _begin(self) -> bool:
         """Load the newest checkpoint; false: there is none yet that can be used."""
-        if self._needed and self._tail.newest_checkpoint() < self._needed:
-            return False
         lineage = self._tail.lineage()
         if lineage is None:
+            return False
+        if self._needed and self._tail.newest_checkpoint() < self._needed:
             return False
         found = self._tail.checkpoint(self._needed)
         if found is None and self._needed:
@@ -102,6 +105,12 @@ class Following:
         settle_in()  # what a takeover would have to go through
         log.info("follows the store: %d jobs at event %d", len(self._replica.state.jobs), self._replica.seq)
         return True
+
+    def _begin_anew(self) -> None:
+        """The store was begun anew (`gadmin newstore`), or is another one: its numbers mean other records."""
+        log.warning("the store is another one, or was begun anew: it is followed from its newest checkpoint on")
+        self._needed, self._replica = 0, None
+        gc.unfreeze()
 
     def _drop(self, why: str) -> None:
         """Without a replica until there is a checkpoint that goes beyond what could not be followed."""

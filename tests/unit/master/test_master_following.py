@@ -154,6 +154,22 @@ def test_a_replica_that_is_far_behind_a_checkpoint_is_not_replayed_up_to_it(
     assert recover(log, replica) is replica.state, "no whole one is that far"
 
 
+def test_a_store_that_was_begun_anew_is_followed_anew(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """What was followed of the old one can never be used; the numbers begin with the new one again."""
+    submit(log, 1, 2)
+    following = Following(log.place)
+    following._is_behind()
+    assert following.followed == 2
+    damage(log, "INSERT OR REPLACE INTO meta (key, value) VALUES ('generation', '2')")
+    damage(log, "DELETE FROM event")
+    assert following._is_behind() and following._replica is None
+    following._is_behind()
+    assert following._replica is not None
+    assert following._replica.lineage == Lineage(log.cluster_id, 2) and not following._replica.state.jobs
+    assert caplog.text.count("was begun anew") == 1
+    following._tail.close()
+
+
 GAP = "DELETE FROM event WHERE seq = 2"
 NEWER = 'UPDATE event SET payload = \'{"type":"job_teleported","job_id":2,"at":1.0}\' WHERE seq = 2'
 TWICE = "UPDATE event SET job_id = 1, payload = (SELECT payload FROM event WHERE seq = 1) WHERE seq = 2"
