@@ -1,4 +1,4 @@
-"""gslots: for how long slots are free; glsplace: which hosts suit a task."""
+"""gslots: for how long slots are free; glsplace: which hosts suit a task; which tasks glsrun and glsgrun start."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster
 from test_cli_gjobs import pending
@@ -114,35 +115,44 @@ def test_tasks_that_are_refused_before_anything_is_submitted(
     assert master.submissions == []
 
 
-def test_r_alone_means_each_host_that_meets_it_and_p_needs_no_terminal(
-    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[tuple[list[str], str]] = []
+@pytest.fixture
+def tasks(master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Of each task that would be started how it is attached, and its words of gsub; there are two hosts, a and b."""
+    started: list[tuple[str, ...]] = []
 
     class Task:
-        def __init__(self, _call: object, _session: object, kind: str, words: list[str], **_: object) -> None:
-            started.append((words, kind))
+        def __init__(self, _call: object, _session: object, kind: str, words: list[str], *_: object, **__: object):
+            started.append((kind, *words))
 
         def be_there(self) -> None:
-            """Not needed."""
+            """Nothing to wait for."""
 
         def to_its_end(self) -> int:
             return 0
 
     monkeypatch.setattr("gsched.cli.one_off.group_task.start_task", Task)
+    monkeypatch.setattr("gsched.cli.commands.submission.glsrun.start_task", Task)
     master.host_views = [host("a"), host("gone", status="unavail"), host("b")]
+    return started
+
+
+def test_r_alone_means_each_host_that_meets_it_and_p_needs_no_terminal(
+    call: NewCall, tasks: list[tuple[str, ...]]
+) -> None:
     assert call("glsgrun", "-R", "order[r15s]", "-P", "true").run() == 0
     assert call("glsgrun", "-R", "order[r15s]", "-p", "-P", "true").run() == 0
-    assert sorted(words[1] for words, _ in started) == ["a", "a", "b", "b"]
-    assert [kind for _, kind in started] == ["Ip", "Ip", "I", "I"]
+    assert [kind for kind, *_ in tasks] == ["Ip", "Ip", "I", "I"]
+    assert sorted(words for _, *words in tasks) == [["-m", "a"], ["-m", "a"], ["-m", "b"], ["-m", "b"]]
 
 
 @pytest.mark.parametrize("command", ["glsrun", "glsgrun"])
 def test_only_administrators_run_tasks_where_the_site_says_so(
-    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch, command: str
+    master: FakeMaster, call: NewCall, tasks: list[tuple[str, ...]], command: str
 ) -> None:
-    master.host_views = [host("a")]
-    words = ["-m", "a", "true"]
-    refused = call(command, *words, LSF_DISABLE_LSRUN="Y")
-    assert refused.run() == 255 and master.submissions == []
+    refused = call(command, "-m", "a", "true", LSF_DISABLE_LSRUN="Y")
+    assert refused.run() == 255 and tasks == []
     assert "User permission denied: LSF_DISABLE_LSRUN leaves it to administrators" in refused.err
+    assert call(command, "-m", "a", "true", LSF_DISABLE_LSRUN="N").run() == 0
+    master.cluster_view = msgspec.structs.replace(master.cluster_view, may_administer=True)
+    assert call(command, "-m", "a", "true", LSF_DISABLE_LSRUN="Y").run() == 0
+    assert tasks == [("I", "-m", "a")] * 2

@@ -83,10 +83,12 @@ def test_x_is_not_passed_over_in_a_layout_of_other_things(call: NewCall, option:
 
 
 @pytest.mark.usefixtures("queues")
-def test_gqueues_counts_them(call: NewCall) -> None:
+def test_gqueues_counts_them_and_asks_for_no_job_that_waits(master: FakeMaster, call: NewCall) -> None:
     shown = told(call, "gqueues", "-l", "normal")
     table = shown[shown.index("JOB EXCEPTION PARAMETERS") :].split("\n\n")[0].splitlines()
     assert [line.split() for line in table[2:]] == [["Threshold", "60", "2", "0.1"], ["Jobs", "1", "1", "1"]]
+    assert [set(wanted.states) & {"PEND", "PSUSP"} for wanted in master.filters if wanted.queue] == [set()]
+    assert all(wanted.states for wanted in master.filters if wanted.queue)
     assert "JOB EXCEPTION" not in told(call, "gqueues", "-l", "other")
 
 
