@@ -13,7 +13,7 @@ import threading
 
 from gsched.base.errors import GschedError
 from gsched.master.garbage_collection import settle_in
-from gsched.master.recovery import CannotFollow, Replica, state_of
+from gsched.master.recovery import MOST_BEHIND, CannotFollow, Replica, state_of
 from gsched.store.log_tail import LogTail
 from gsched.store.tables.records import PAGE
 
@@ -35,6 +35,8 @@ class Following:
         self._replica: Replica | None = None
         self._needed = 0
         """A checkpoint from this event on is needed: what was followed came to its end there."""
+        self._passed = 0
+        """The newest checkpoint when it was last tried to skip to one."""
         self._problem = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
@@ -78,6 +80,8 @@ class Following:
                 return True
             records = self._tail.page_from(self._replica.seq)
             self._replica.follow(records)
+            if len(records) >= PAGE:
+                self._skip_ahead(self._replica)
         except CannotFollow as problem:
             self._drop(str(problem))
         except GschedError as error:  # the same again at the next look, when the database may answer
@@ -106,10 +110,25 @@ class Following:
         log.info("follows the store: %d jobs at event %d", len(self._replica.state.jobs), self._replica.seq)
         return True
 
+    def _skip_ahead(self, replica: Replica) -> None:
+        """To a checkpoint that is far beyond what was followed, as after a long time without the database: to load it
+        is quicker than to apply all that lies between.
+        """
+        newest = self._tail.newest_checkpoint()
+        if newest == self._passed or newest - replica.seq <= MOST_BEHIND:
+            return
+        state, seq = state_of(self._tail.checkpoint(replica.seq + MOST_BEHIND + 1))
+        self._passed = newest
+        if seq > replica.seq:  # else it is damaged, and all is applied
+            self._replica = Replica(replica.lineage, state, seq)
+            gc.unfreeze()  # what is left of the other one goes
+            settle_in()
+            log.info("skips to the checkpoint of event %d", seq)
+
     def _begin_anew(self) -> None:
         """The store was begun anew (`gadmin newstore`), or is another one: its numbers mean other records."""
         log.warning("the store is another one, or was begun anew: it is followed from its newest checkpoint on")
-        self._needed, self._replica = 0, None
+        self._needed, self._passed, self._replica = 0, 0, None
         gc.unfreeze()
 
     def _drop(self, why: str) -> None:

@@ -130,21 +130,19 @@ def _begin(store: EventLog, replica: Replica | None) -> tuple[ClusterState, int,
         else:
             if found is None:
                 return replica.state, replica.seq, replica.quarantine
-    state, seq = state_of(found or store.load_checkpoint())
+    state, seq = found or state_of(store.load_checkpoint())
     return state, seq, Quarantine(state.quarantined)
 
 
-def _beyond(store: EventLog, replica: Replica) -> tuple[int, bytes] | None:
-    """A whole checkpoint that is so far beyond the replica that to load it is quicker than to replay up to there."""
+def _beyond(store: EventLog, replica: Replica) -> tuple[ClusterState, int] | None:
+    """As `state_of`, of a checkpoint so far beyond the replica that to load it is quicker than to replay to there."""
     if store.newest_checkpoint() - replica.seq <= MOST_BEHIND:
         return None
-    found = store.load_checkpoint()
-    if found is None or found[0] - replica.seq <= MOST_BEHIND:
+    state, seq = state_of(store.load_checkpoint())
+    if seq - replica.seq <= MOST_BEHIND:  # the newest one is damaged
         return None
-    log.warning(
-        "what this master has followed is not used: it is %d events behind a checkpoint", found[0] - replica.seq
-    )
-    return found
+    log.warning("what this master has followed is not used: it is %d events behind a checkpoint", seq - replica.seq)
+    return state, seq
 
 
 def apply_all(

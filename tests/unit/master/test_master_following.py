@@ -14,11 +14,13 @@ from sqlalchemy.event import listen
 from sqlalchemy.exc import OperationalError
 
 from gsched.base.errors import Unavailable
+from gsched.master import following as following_module
 from gsched.master import recovery
 from gsched.master.following import Following
 from gsched.master.recovery import CannotFollow, Replica, recover, state_of
 from gsched.model.event import JobFinished, JobNoted, JobSubmitted
 from gsched.model.jobs.job import AttemptResult, JobSpec, JobState
+from gsched.store import log_tail
 from gsched.store.eventlog import EventLog
 from gsched.store.log_tail import Lineage, LogTail
 
@@ -152,6 +154,30 @@ def test_a_replica_that_is_far_behind_a_checkpoint_is_not_replayed_up_to_it(
     assert found is not replica.state and sorted(found.jobs) == [1, 2, 3, 4]
     damage(log, "UPDATE checkpoint SET crc = crc + 1 WHERE seq = 4")
     assert recover(log, replica) is replica.state, "no whole one is that far"
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["a checkpoint", "a damaged one"])
+def test_who_is_far_behind_a_checkpoint_skips_to_it(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch, is_whole: bool
+) -> None:
+    """Where it is damaged, all that lies between is applied."""
+    monkeypatch.setattr(following_module, "MOST_BEHIND", 4)
+    for module in (following_module, log_tail):
+        monkeypatch.setattr(module, "PAGE", 2)
+    submit(log, 1)
+    following = Following(log.place)
+    following._is_behind()
+    submit(log, *range(2, 10))
+    log.save_checkpoint(9, recover(log).dump())
+    if not is_whole:
+        damage(log, "UPDATE checkpoint SET crc = crc + 1")
+    seen = []
+    while following._is_behind():
+        seen.append(following.followed)
+    assert seen == ([9] if is_whole else list(range(2, 10)))
+    replica = following._replica
+    assert replica is not None and replica.state.dump() == recover(log).dump()
+    following._tail.close()
 
 
 def test_a_store_that_was_begun_anew_is_followed_anew(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
