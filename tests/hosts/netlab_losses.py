@@ -19,6 +19,9 @@ from netlab_cluster import PATIENCE_S, SERVICE_USER
 from netlab_masters import TwoMasters
 from recording_clients import Recorded
 
+from gsched.base.errors import LSF_FAILURE
+from gsched.base.machine.service import TOLD_TO_RESTART
+from gsched.master.succession import BROKEN_EXIT
 from tests.fakeclock.fakeclock import OFFSET_VARIABLE, NoCompiler, build
 from tests.support.asking import pause_s
 from tests.support.postgresql_server import NoServer
@@ -26,6 +29,11 @@ from tests.support.postgresql_server import NoServer
 PER_WAY = 5
 """So many rounds (--fault-rounds) are one of each way."""
 
+_LEADS_NO_MORE = {BROKEN_EXIT}
+"""Exit codes of a master whose lease is lost, or whose store was taken over."""
+_ENDS = {TOLD_TO_RESTART, LSF_FAILURE, BROKEN_EXIT}
+"""Those of all that end by themselves: also of one that has handed over, or cannot reach the database as it starts."""
+_NEVER_SAID = ("Traceback", "internal error", "the engine stopped")
 _CLOCK = "/var/lib/fakeclock.so"
 
 
@@ -49,7 +57,9 @@ class Losses:
 
     def is_settled(self) -> bool:
         for host in (self.masters.a, self.masters.b):
-            if self.cluster.daemons[host.name, "master"].poll() is not None:
+            code = self.cluster.daemons[host.name, "master"].poll()
+            if code is not None:
+                assert code in _ENDS, f"the master of {host} has ended with {code}"
                 self.cluster.start_daemon(host, "master")
                 return False
         _, other = self.leader()
@@ -80,7 +90,7 @@ class Losses:
         host.send(process, signal.SIGSTOP)
         self.led_by(other)
         host.send(process, signal.SIGCONT)
-        process.wait(PATIENCE_S)
+        self._ends(host)
 
     def start_together(self) -> None:
         """Both are killed, and both start at once: one leads."""
@@ -175,7 +185,15 @@ class Losses:
         host.mend_to(*others)
 
     def _ends(self, host: Host) -> None:
-        self.cluster.daemons[host.name, "master"].wait(PATIENCE_S)
+        code = self.cluster.daemons[host.name, "master"].wait(PATIENCE_S)
+        assert code in _LEADS_NO_MORE, f"the master of {host} has ended with {code}"
+
+    def check_logs(self) -> None:
+        """At the end: no master has failed in a way that nobody has thought of."""
+        for host in (self.masters.a, self.masters.b):
+            lines = self.cluster.log(host, "master").splitlines()
+            failures = [line for line in lines if any(word in line for word in _NEVER_SAID)]
+            assert not failures, f"{host}: {failures}"
 
     def _status(self, of: Host, seen_by: Host) -> str:
         done = self.cluster.run("ghosts", "-w", of.name, user="root", host=seen_by, check=False)
@@ -212,4 +230,5 @@ def check_each_way(lab: Lab, ways: Sequence[str], rounds: int, *, disk_mib: int 
     print(f"{jobs} jobs, {len(calls)} calls, {sum(call.end is None for call in calls)} of them without an answer")
     assert cluster.field(held, "stat", user="alice", host=c) == "RUN"
     assert sum("Starting (Pid" in line for line in masters.events(held)) == 1
+    losses.check_logs()
     cluster.run("gadmin", "check-store", user=SERVICE_USER, host=losses.leader()[0])

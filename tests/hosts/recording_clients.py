@@ -25,7 +25,7 @@ from netlab_machine import REPOSITORY
 
 from gsched import Cluster
 from gsched.api.request import JobRequest, RequestReader
-from gsched.base.errors import GschedError, ResourceExhausted, Unavailable
+from gsched.base.errors import ResourceExhausted, Unavailable
 from gsched.base.ids import new_token
 from gsched.model.views.view import JobFilter, Submission
 from tests.support.asking import pause_s
@@ -121,8 +121,8 @@ def main() -> None:
         while not over.wait(PAUSE_S):
             try:
                 client.call()
-            except GschedError as error:  # whatever it is, it must not be
-                say(msgspec.json.encode({"problem": f"{type(error).__name__}: {error.text}"}))
+            except Exception as error:  # whatever it is, it must not be
+                say(msgspec.json.encode({"problem": f"{type(error).__name__}: {error}"}))
 
     with Cluster() as cluster:
         threads = [threading.Thread(target=run, args=(seed,)) for seed in range(CLIENTS)]
@@ -158,9 +158,10 @@ class Recorded:
             )
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         assert self._process is not None
         self._process.communicate(b"", timeout=PATIENCE_S)
+        assert kind is not None or self._process.returncode == 0, "the clients have failed"
 
     def calls(self) -> list[Call]:
         """What has been written down so far; nothing may be there but calls."""
