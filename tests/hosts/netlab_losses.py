@@ -27,7 +27,7 @@ from tests.support.asking import pause_s
 from tests.support.postgresql_server import NoServer
 
 PER_WAY = 5
-"""So many rounds (--fault-rounds) are one of each way."""
+"""So many rounds (--fault-rounds) are one of each way; what is left over is dropped, but for one of each at least."""
 
 _LEADS_NO_MORE = {BROKEN_EXIT}
 """Exit codes of a master whose lease is lost, or whose store was taken over."""
@@ -214,7 +214,9 @@ def check_each_way(lab: Lab, ways: Sequence[str], rounds: int, *, disk_mib: int 
     losses = Losses(masters, rng)
     away_s: dict[str, list[float]] = {way: [] for way in ways}
     with Recorded(cluster, c) as clients:
-        for _ in range(max(1, rounds // PER_WAY)):
+        of_each = max(1, rounds // PER_WAY)
+        print(f"--fault-rounds {rounds}: {of_each} of each way, {of_each * len(ways)} in all")
+        for _ in range(of_each):
             for way in rng.sample(ways, len(ways)):
                 clients.more(rng.randint(1, 4), since=time.monotonic())
                 began = time.monotonic()
