@@ -49,7 +49,7 @@ class FakeStore:
     def __init__(self, changed: threading.Condition | None = None) -> None:
         self.changed = changed or threading.Condition()
         self.failure: GschedError | None = None
-        self.is_promised = False
+        self.is_promised = self.has_unpacked = False
         self.last_checkpoints: list[int] = []
         self.batches: list[list[Any]] = []
         self.parts: list[bytes] = []

@@ -149,7 +149,7 @@ def test_what_fails_is_done_as_usual_where_the_site_wants_that(on_host, defaults
         await begin(host, "trap '' INT\n", suspend="exit 3", terminate="exit 3", defaults_on_failure=defaults)
         await host.executor.suspend(1, 1, ASKED)
         await appears(lambda: host.executor._held["1.1"].action.done())
-        assert is_stopped(host) == defaults
+        await appears(lambda: is_stopped(host) == defaults)
         await host.executor.terminate(1, 1, 0.3)
         assert (await host.end_of(1)).signal == ends_by
 
@@ -219,7 +219,7 @@ def test_what_was_stopped_as_usual_goes_on_before_the_command_that_is_to_let_it(
         await begin_gated(host, HEARS, resume="SIGUSR1")
         let_fail(host)
         await host.executor._held["1.1"].action
-        assert is_stopped(host)
+        await appears(lambda: is_stopped(host))
         later = Host(host.root) if agents == 2 else host
         await later.executor.adopt()
         await later.executor.resume(1, 1, acts=True)
@@ -237,7 +237,7 @@ def test_what_the_site_stops_itself_the_command_alone_lets_go_on(on_host):
         await host.executor._held["1.1"].action
         await host.executor.resume(1, 1, acts=True)
         await host.executor._held["1.1"].action
-        assert is_stopped(host)
+        await appears(lambda: is_stopped(host))
 
     on_host(scenario)
 
