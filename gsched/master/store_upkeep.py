@@ -1,6 +1,7 @@
 """What the master does to its store while nobody wants anything: rows are packed, and what is too old is taken away.
 
-A small piece at a time, in the engine's thread, and a pause after each: who comes meanwhile waits for one piece.
+A small piece at a time, in the engine's thread, and a pause after each: who comes meanwhile waits for one piece. It
+must never go on with a store of which nobody knows what it holds.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 from gsched.base.errors import GschedError
 from gsched.model.config import Params
 from gsched.store.eventlog import EventLog
+from gsched.store.safeguards.failure import StoreBroken
 
 log = logging.getLogger(__name__)
 EVERY_S = 3600.0
@@ -46,6 +48,8 @@ class HostRecordRetention:
             are_more = self._store.drop_hosts(now - days * DAY_S, AT_ONCE)
             if self._store.drop_estimates(now - days * DAY_S, AT_ONCE) or are_more:
                 self._due = now + PAUSE_S
+        except StoreBroken:
+            raise
         except GschedError as error:
             log.warning("old records of hosts and starts are taken away later: %s", error.text)
 
@@ -63,12 +67,14 @@ class StoreUpkeep:
         return max(self._pack_at, now) if self._store.has_unpacked else float("inf")
 
     def step(self, params: Params, now: float) -> None:
-        """Do a piece of what is due: to be called when there is nothing else to do."""
+        """Do a piece of what is due: to be called when there is nothing else to do. Raises StoreBroken."""
         self._hosts.step(params.host_history_days, now)
         if self._store.has_unpacked and not now < self._pack_at <= now + LATER_S:  # the clock may have been set back
             self._pack_at = now + PACKING_PAUSE_S
             try:
                 self._store.pack_some()
+            except StoreBroken:
+                raise
             except GschedError as error:
                 self._pack_at = now + LATER_S
                 log.warning("rows of large submissions are packed later: %s", error.text)

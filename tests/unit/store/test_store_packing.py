@@ -26,7 +26,7 @@ from gsched.store.packing.blob_packing import BlobPacking
 from gsched.store.packing.packed_blobs import pack, unpack
 from gsched.store.packing.packed_events import _DICTIONARY, pack_event, unpack_event
 from gsched.store.passing_blobs import given_input
-from gsched.store.safeguards.failure import StoreFull
+from gsched.store.safeguards.failure import StoreBroken, StoreFull
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.tables.records import StoredEvent
 from gsched.store.transfer import copy_whole_store
@@ -313,3 +313,20 @@ def test_the_master_waits_with_packing_after_a_piece_that_was_refused(
     upkeep.step(Params(), 5.0 + LATER_S + 1)
     upkeep.step(Params(), 5.0 + LATER_S + 2)
     assert not log.has_unpacked
+
+
+def test_a_master_that_does_not_know_what_is_stored_goes_on_with_nothing(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, blobs = large_batch(1, 60)
+    log.append(events, blobs=blobs)
+    upkeep = StoreUpkeep(log)
+
+    def broken(*_: object, **__: object) -> None:
+        raise StoreBroken("the commit has failed")
+
+    monkeypatch.setattr(log._backend, "transact", broken)
+    with pytest.raises(StoreBroken):
+        upkeep.step(Params(host_history_days=0), 5.0)
+    with pytest.raises(StoreBroken):
+        upkeep.step(Params(host_history_days=1), 5.0)
