@@ -73,11 +73,18 @@ def main() -> None:
         window.click("button.first")
         window.until(lambda: window.url == f"{origin}/", "nobody is let in")
         for job, name in ((other_job, other), (own_job, own)):
-            window.open(f"{origin}/jobs/{job}")
+            page = f"{origin}/jobs/{job}"
+            window.until(lambda page=page: has_link(window, page), "no link to the service")
             window.run("document.querySelector('#service a.button').target = '_self'")
             window.click("#service a.button")
             window.until(lambda name=name: window.url == f"{name}/", "the link does not lead to the service")
         print(json.dumps(told(window, own, other)._asdict()))
+
+
+def has_link(window: Browser, page: str) -> object:
+    """Whether the page, opened anew, has a link to the service: one that has just begun is told a moment later."""
+    window.open(page)
+    return window.run("return document.querySelector('#service a.button') !== null")
 
 
 def told(window: Browser, own: str, other: str) -> Told:
