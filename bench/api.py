@@ -30,7 +30,7 @@ from listing import fill
 from private_cluster import BIN, client_of, private_cluster, report, submission
 
 from gsched.app.clusters.daemons import holding_lock, running_pid, stop
-from gsched.app.clusters.private import host_name
+from gsched.app.clusters.private_home import host_name
 from gsched.base.errors import GschedError
 from gsched.config.configuration import load
 from gsched.core.engine import Engine

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gsched.api.asynchronous import AsyncJob as AsyncJob
     from gsched.api.executor import Executor as Executor
     from gsched.api.job_table import table as table
+    from gsched.api.past_jobs import history as history
     from gsched.api.progress_bar import progress as progress
     from gsched.api.simulating import simulate as simulate
 
@@ -25,6 +26,7 @@ _HOMES = {
     "GschedError": "gsched.api",
     "Job": "gsched.api",
     "JobFailed": "gsched.api",
+    "history": "gsched.api.past_jobs",
     "progress": "gsched.api.progress_bar",
     "simulate": "gsched.api.simulating",
     "table": "gsched.api.job_table",

@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--fault-rounds",
         type=int,
-        default=2,
+        default=1,
         help="how often each random kill is repeated; each way to lose one of two masters a fifth of that, or once",
     )
     parser.addoption("--property-rounds", type=int, default=1, help="how many times the usual examples of a property")

@@ -310,6 +310,7 @@ class Agent:
             interface=self._config.hosts[self._host].interface,
             container_runtimes=container_runtimes,
             gpu_minors=lambda: device_minors(self._reporter.gpus.gpus),
+            tmpdir=self._config.job_tmpdir,
         )
 
     def _make_sessions(self, relay: TaskQuestions) -> MasterSessions:

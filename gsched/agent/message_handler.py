@@ -141,10 +141,7 @@ class MessageHandler:
                     save=_save_order(order),
                 )
             case "signal":
-                if order.HasField("step"):
-                    self._attempts.signal_steps(key, order.signal, order.step)
-                else:
-                    await self._attempts.signal(key, order.signal, order.reason, order.target)
+                await self._attempts.pass_on(key, order)
             case "warn":
                 ends_by = order.ends_by if order.HasField("ends_by") else None
                 await self._attempts.warn(key, order.signal, ends_by)

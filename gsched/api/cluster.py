@@ -17,16 +17,15 @@ import grpc
 from gsched.api.job import Job
 from gsched.api.named import NamesJob, number_of, numbers_of
 from gsched.api.options import refuses_unknown_options
+from gsched.api.past_jobs import ArchiveFolders, account_filters, history, states_of, views
 from gsched.api.progress_bar import with_bar
 from gsched.api.request import JobRequest, RequestReader, SubmitOptions
 from gsched.api.shared_clusters import shared_cluster
-from gsched.api.values import members, nearest, one_text, path, seconds, texts, truth, whole
+from gsched.api.values import members, one_text, path, seconds, truth, whole
 from gsched.api.waiting import Waiting, not_finished
 from gsched.base.coded_text import sentence
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, GschedError, Unavailable
-from gsched.model.jobs.job import JobState
-from gsched.model.views.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
@@ -224,7 +223,7 @@ class Cluster:
             project=one_text("project", project),
             group=one_text("group", group),
             host=one_text("host", host),
-            states=_states(states),
+            states=states_of(states),
             finished=truth("finished", finished) or bool(numbers),
         )
         return self.client().jobs(wanted)
@@ -240,25 +239,20 @@ class Cluster:
         states: str | Iterable[str] = (),
         since: datetime | None = None,
         until: datetime | None = None,
+        archive: ArchiveFolders = (),
     ) -> Iterator[JobView]:
         """Finished jobs by number, however long ago that was, read while they arrive. Without `user` one's own, "all"
-        means everybody's; `since` and `until`: those that ended in that time. See also `Job.history`.
+        means everybody's; `since` and `until`: those that ended in that time. `archive`: folders of archives that are
+        read instead, as by `gsched.history`. See also `Job.history`.
         """
-        numbers = tuple(numbers_of("ids", ids))
-        owner = one_text("user", user) or ("all" if numbers else user_name(os.getuid()))
-        chosen_queues, projects = texts("queue", queue or ()), texts("project", project or ())
-        ended = TimeSpan(since=_timestamp(since, "since"), until=_timestamp(until, "until"))
-        client = self.client()
-        for start in range(0, len(numbers) or 1, MOST_NAMED):
-            wanted = AccountFilter(
-                ids=numbers[start : start + MOST_NAMED],
-                users=() if owner == "all" else (owner,),
-                queues=tuple(chosen_queues),
-                projects=tuple(projects),
-                states=_states(states),
-                completed=ended,
+        if archive:
+            yield from history(
+                archive, ids=ids, user=user, queue=queue, project=project, states=states, since=since, until=until
             )
-            yield from (each.job for each in client.catalogue.accounts(wanted, jobs=True) if each.job is not None)
+            return
+        client = self.client()
+        for wanted in account_filters(ids, user, queue, project, states, since, until):
+            yield from views(client.catalogue, wanted)
 
     def hosts(self, *names: str) -> list[HostView]:
         """All hosts, or the named ones. Raises NotFound."""
@@ -354,23 +348,6 @@ class Cluster:
             return {}  # without numbers the master would take them all
         answers = self.client().control(ControlAction(action=action, signal=whole("signal", signal)), numbers)
         return {answer.job_id: answer.error for answer in answers if answer.error}
-
-
-def _states(states: str | Iterable[str]) -> tuple[str, ...]:
-    found, known = tuple(texts("states", states)), [str(state) for state in JobState]
-    for state in found:
-        if state not in known:
-            raise BadRequest(f"states={state!r} is no state of a job{nearest(state, known)}")
-    return found
-
-
-def _timestamp(at: datetime | None, name: str) -> float | None:
-    """UTC seconds of a time; one without a zone is of this machine's."""
-    if at is None:
-        return None
-    if not isinstance(at, datetime):
-        raise BadRequest(f"{name}={at!r}: give a datetime")
-    return at.timestamp()
 
 
 def _request(job: object, options: SubmitOptions) -> JobRequest:

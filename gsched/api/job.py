@@ -16,6 +16,7 @@ from gsched.api.values import seconds, whole
 from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, index_of, show_job
+from gsched.base.moments import shown_utc
 from gsched.cli.render.text.reason_texts import reason_text
 from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import EventRecord, JobEnd, JobFilter, JobView
@@ -109,7 +110,13 @@ class Job:
             of_array.update((event.seq, event) for event in told.events if event.job_id == self.id)
         # Once all elements have been started an array is told of by them alone.
         if not of_array:
-            raise NotFound(f"Job <{self}> is not found")
+            kept = self.cluster.client().past.kept()
+            gone = ""
+            if kept.jobs is not None:
+                gone = f": jobs that finished before {shown_utc(kept.jobs)} are no longer kept"
+            elif kept.events is not None:
+                gone = f": what happened to jobs that finished before {shown_utc(kept.events)} is no longer kept"
+            raise NotFound(f"Job <{self}> is not found{gone}")
         return tuple(of_array[seq] for seq in sorted(of_array))
 
     @property

@@ -19,7 +19,8 @@ _Result = TypeVar("_Result")
 def refuses_unknown_options(method: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
     """The method; raises BadRequest where it is called with a keyword that it does not have."""
     code = method.__code__
-    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    known = known[1:] if known[:1] == ("self",) else known
 
     @wraps(method)
     def checked(*args: _Options.args, **options: _Options.kwargs) -> _Result:

@@ -11,6 +11,8 @@ import signal
 import sys
 from importlib import import_module
 
+from gsched.base.machine.large_imports import LargeImport
+
 TYPE_CHECKING = False  # as typing says it, which is not imported here
 if TYPE_CHECKING:
     import click
@@ -94,7 +96,8 @@ def _import_and_run(module: str, command: str, name: str = "") -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    found = getattr(import_module(f"gsched.app.commands.{module}"), command)
+    with LargeImport():
+        found = getattr(import_module(f"gsched.app.commands.{module}"), command)
     signal.signal(signal.SIGINT, before)
     run(found, name or command)
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # commands that start fast import errors, and not what a text
 
 LSF_FAILURE = 255
 """Exit code of LSF's commands for a refused request (C's -1)."""
+BAD_DATA = 65
+"""Exit code for a file that is not what it should be. Source: sysexits(3), EX_DATAERR."""
 
 
 class GschedError(Exception):
@@ -76,6 +78,13 @@ class Internal(GschedError):
     status = "INTERNAL"
 
 
+class DamagedData(GschedError):
+    """A file is not what was written: a line that cannot be read, or a wrong check sum. The text names it."""
+
+    status = "DATA_LOSS"
+    exit_code = BAD_DATA
+
+
 class RequirementError(BadRequest):
     """A resource requirement string that cannot be used.
 
@@ -105,13 +114,15 @@ def about(*fields: str) -> Iterator[None]:
 class Problem:
     """One finding in a configuration file. `line` is 1-based; 0 when the whole file is meant.
 
-    `severity` is "error" (the file is refused) or "note" (worth knowing, nothing is refused).
+    `severity` is "error" (the file is refused) or "note" (worth knowing, nothing is refused). `about`: of a line of a
+    table the column that is meant, and where one word of its value alone is meant, that word; empty: the whole line.
     """
 
     path: str
     line: int
     text: str
     severity: str = "error"
+    about: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         prefix = "" if self.severity == "error" else f"{self.severity}: "

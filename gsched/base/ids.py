@@ -14,6 +14,8 @@ def new_token() -> str:
     return uuid.uuid4().hex
 
 
+LARGEST_JOB_NUMBER = 2147483646
+"""The most that MAX_JOBID can be."""
 _INDEX_SHIFT = 32
 _ARRAY_MASK = (1 << _INDEX_SHIFT) - 1
 

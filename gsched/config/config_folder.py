@@ -23,7 +23,6 @@ from gsched.model.queues.window import minute_of_week
 CLUSTER_PREFIX = "lsf.cluster."
 
 UNSUPPORTED_FILES = (
-    "lsb.serviceclasses",
     "lsb.reasons",
     "lsb.threshold",
     "lsb.globalpolicies",
@@ -41,6 +40,7 @@ OPTIONAL_FILES = {
     "lsb.users": "",
     "lsb.applications": "",
     "lsb.resources": "",
+    "lsb.serviceclasses": "",
 }
 """Files that need not be there -> what then holds, where somebody may wonder."""
 
@@ -57,7 +57,7 @@ def read_folder(folder: str, findings: Findings) -> dict[str, bytes | None]:
     except OSError as error:
         findings.error(SourcePlace(folder), f"the configuration folder cannot be read: {os.strerror(error.errno or 0)}")
         return {}
-    return {name: _read_file(os.path.join(folder, name), findings) for name in names if _is_read(name)}
+    return {name: read_file(os.path.join(folder, name), findings) for name in names if _is_read(name)}
 
 
 def _is_read(name: str) -> bool:
@@ -72,7 +72,7 @@ def _is_cluster_file(name: str) -> bool:
     )
 
 
-def _read_file(path: str, findings: Findings, named_at: SourcePlace | None = None) -> bytes | None:
+def read_file(path: str, findings: Findings, named_at: SourcePlace | None = None) -> bytes | None:
     """The file's contents; None, and a problem, if it cannot be read. `named_at`: the line that includes it."""
     try:
         # Not blocking: a FIFO under one of these names must not hang the master.
@@ -148,7 +148,7 @@ class ConfigFolder:
         if path not in self.included:
             data = self.contents.get(name, self.contents.get(path))
             if data is None and self._reads:
-                data = _read_file(path, self.findings, at)
+                data = read_file(path, self.findings, at)
             elif data is None:
                 self.findings.error(at, f"#INCLUDE: there is no file {show(name)}")
             self.included[path] = data

@@ -7,7 +7,6 @@ never runs with half of what was written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from gsched.config.config_folder import CLUSTER_PREFIX, ConfigFolder, digest, re
 from gsched.config.cross_file_checks import (
     check_default_application,
     check_default_queue,
+    check_default_user_group,
     check_intervals,
     check_presence,
     cluster_file_of,
@@ -33,6 +33,7 @@ from gsched.config.files.lsf_cluster import ClusterFile, read_cluster
 from gsched.config.files.lsf_conf import LsfConf, read_lsf_conf
 from gsched.config.files.lsf_shared import SharedFile, read_shared
 from gsched.config.files.queue_parameters import Known
+from gsched.config.files.service_classes import read_service_classes
 from gsched.config.grammar.findings import Findings
 from gsched.config.grammar.sections import read_assignments
 from gsched.config.names.external_groups import GroupProgram
@@ -41,21 +42,29 @@ from gsched.config.parameters.elim_settings import joined_elims, with_elims
 from gsched.config.parameters.requirements import RequirementJudge
 from gsched.model.config import ClusterConfig, Locations, Params, Timing
 from gsched.model.queues.application import Application
+from gsched.model.queues.guarantee import ServiceClass
 from gsched.model.queues.queue import Queue
 
-_ORDER = ("lsb.params", "lsb.queues", "lsb.hosts", "lsb.users", "lsb.applications", "lsb.resources")
+_ORDER = (
+    "lsb.params",
+    "lsb.queues",
+    "lsb.hosts",
+    "lsb.users",
+    "lsb.applications",
+    "lsb.serviceclasses",
+    "lsb.resources",
+)
 """In which order problems of the files are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """The outcome of `load`. `config` is None when any problem is an error."""
 
     config: ClusterConfig | None
     problems: list[Problem]
     included: tuple[str, ...] = ()
     """Paths of the files that others name with #INCLUDE."""
-    contents: Mapping[str, bytes | None] = field(default_factory=dict)
+    contents: Mapping[str, bytes | None] = msgspec.field(default_factory=dict)
     """What was read: files of the folder by name, those that others include by path."""
     minute: int = 0
     """Minute of the week for which #if time(...) was answered."""
@@ -126,6 +135,7 @@ class _Files(NamedTuple):
     hosts: HostsFile
     queues: dict[str, Queue]
     applications: dict[str, Application]
+    service_classes: dict[str, ServiceClass]
     resources: Resources
     egroup: GroupProgram | None
 
@@ -181,15 +191,28 @@ def _read(folder: ConfigFolder) -> _Files:
     )
     applications = read_applications(folder.sections("lsb.applications"), judge, findings)
     known = Known(
-        hosts.names, users.names, shared.resources, judge, params.sleep_s, applications, conf.timing.gpu_use_s
+        hosts.names,
+        users.names,
+        shared.resources,
+        judge,
+        params.sleep_s,
+        applications,
+        conf.timing.gpu_use_s,
+        conf.reserved_jobs,
     )
     queues = read_queues(folder.sections("lsb.queues"), known, findings)
     check_default_application(folder, params, applications)
-    named = NamedMembers(users.names, hosts.names, queues, shared.resources, conf.unit, applications)
+    check_default_user_group(folder, params, users.names.groups)
+    classes = read_service_classes(folder.sections("lsb.serviceclasses"), users.names, queues, applications, findings)
+    named = NamedMembers(
+        users.names, hosts.names, queues, shared.resources, conf.unit, applications, classes, judge.condition
+    )
     resources = read_resources(folder.sections("lsb.resources"), named, findings)
     check_default_queue(folder, params, queues)
     check_sleep_time(params, queues, findings)
-    return _Files(conf, shared, cluster_file, cluster, params, users, hosts, queues, applications, resources, egroup)
+    return _Files(
+        conf, shared, cluster_file, cluster, params, users, hosts, queues, applications, classes, resources, egroup
+    )
 
 
 def _note_unknown_users(folder: ConfigFolder, files: _Files, has_account: Callable[[str], bool]) -> None:
@@ -231,11 +254,15 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         ssh_access=conf.ssh_access,
         kept_output_mib=conf.kept_output_mib,
         dcgm_mapping_dir=conf.dcgm_mapping_dir,
+        job_tmpdir=conf.job_tmpdir,
         pre_post_exec_user=conf.pre_post_exec_user,
         host_types=tuple(shared.types),
         host_models=tuple(shared.models),
         limits=tuple(files.resources.limits),
         limit_settings=files.resources.limit_settings,
+        service_classes=files.service_classes,
+        pools=tuple(files.resources.pools),
+        reservation_policies=tuple(files.resources.reservation_policies),
         users=users.limits,
         user_groups=users.names.groups,
         host_groups=hosts.names.groups,
@@ -266,6 +293,7 @@ def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:
         file.params,
         host_lost_after_s=conf.host_lost_after_s,
         job_report=conf.job_report,
+        max_asked_hosts=conf.max_asked_hosts,
         stdout_direct=conf.stdout_direct,
         default_job_group=conf.default_job_group or file.params.default_job_group,
         mail_to=conf.mail_to,

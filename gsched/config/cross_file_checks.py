@@ -14,6 +14,7 @@ from gsched.config.files.lsf_cluster import ClusterFile
 from gsched.config.files.lsf_conf import LsfConf
 from gsched.config.files.lsf_shared import SharedFile
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
+from gsched.config.grammar.lsf_differences import NOT_READ_SECTIONS
 from gsched.config.grammar.values import cluster_name
 from gsched.model.config import ALL_HOSTS
 
@@ -38,7 +39,9 @@ def check_presence(folder: ConfigFolder) -> None:
     for name in UNSUPPORTED_FILES:
         sections = folder.sections(name)
         if sections:
-            findings.error(sections[0].at, f"section {sections[0].name}: {name} is not supported yet")
+            reason = NOT_READ_SECTIONS.get(f"{name}/{sections[0].name}", "")
+            because = f": {reason}" if reason else ""
+            findings.error(sections[0].at, f"section {sections[0].name}: {name} is not supported yet{because}")
 
 
 def cluster_file_of(folder: ConfigFolder, shared: SharedFile) -> str:
@@ -96,6 +99,14 @@ def check_default_application(folder: ConfigFolder, params: ParamsFile, applicat
     name = params.params.default_application
     if name and name not in applications:
         text = f"DEFAULT_APPLICATION: profile {name} is not defined in lsb.applications{suggestion(name, applications)}"
+        folder.findings.error(SourcePlace(folder.path("lsb.params")), text)
+
+
+def check_default_user_group(folder: ConfigFolder, params: ParamsFile, groups: Mapping[str, object]) -> None:
+    """Report a DEFAULT_USER_GROUP that there is none of."""
+    name = params.params.default_user_group
+    if name and name not in groups:
+        text = f"DEFAULT_USER_GROUP: there is no user group {name} in lsb.users{suggestion(name, groups)}"
         folder.findings.error(SourcePlace(folder.path("lsb.params")), text)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from gsched.config.parameters.job_limits import resizable_text
 from gsched.config.parameters.prices import GPU_HOUR, KWH, written_price
 from gsched.config.parameters.shares import FACTORS
 from gsched.model.config import ClusterConfig, GpuForeign, Params
@@ -38,7 +39,16 @@ def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ())
         "MAX_JOB_REQUEUE": params.max_requeue,
         "ENABLE_USER_RESUME": params.users_resume,
         "JOB_POSITION_CONTROL_BY_ADMIN": params.only_admins_move,
+        "PRIVILEGED_USER_FORCE_BKILL": params.only_admins_force,
+        "ADVRSV_USER_LIMIT": params.reservations_of_user,
+        "DEFAULT_USER_GROUP": params.default_user_group or None,
+        "ENABLE_HOST_INTERSECTION": params.host_intersection,
+        "MAX_JOB_MSG_NUM": params.max_messages,
+        "MAX_JOB_ATTA_SIZE": params.max_attached_kib,
         "HOST_HISTORY_DAYS": params.host_history_days,
+        "JOB_HISTORY_DAYS": params.job_history_days,
+        "EVENT_HISTORY_DAYS": params.event_history_days,
+        "EVENT_HISTORY_SIZE": params.event_history_mb,
         "JOB_TERMINATE_INTERVAL": params.job_terminate_interval_s,
         "MAX_JOBID": params.max_job_id,
         "MAX_PEND_JOBS": params.max_pending,
@@ -91,6 +101,10 @@ def _of_preemption(params: Params) -> dict[str, object]:
         "MIN_RUN_BEFORE_PREEMPT": params.min_run_before_preempt_s,
         "GPU_GROW_INTERVAL": params.gpu_grow_interval_s,
         "MAX_JOB_PREEMPT": params.sparing.most,
+        "RESOURCE_RESERVE_PER_TASK": params.reserves_per_task or None,
+        "PREEXEC_EXCLUDE_HOST_EXIT_VALUES": params.preexec_excludes or None,
+        "RESIZABLE_JOBS": resizable_text(params.resizable) if params.resizable else None,
+        "NO_PREEMPT_INTERVAL": None if params.sparing.interval_s is None else params.sparing.interval_s // 60,
         "NO_PREEMPT_RUN_TIME": params.sparing.run and params.sparing.run.text,
         "NO_PREEMPT_FINISH_TIME": params.sparing.finish and params.sparing.finish.text,
         "LOCAL_MAX_PREEXEC_RETRY": params.max_preexec_retry,

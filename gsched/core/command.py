@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.model.config import ClusterConfig
@@ -17,8 +17,7 @@ from gsched.model.views.room_view import ReservationView
 from gsched.model.views.view import JobFilter
 
 
-@dataclass(frozen=True, slots=True)
-class Submit:
+class Submit(msgspec.Struct, frozen=True):
     """Make all of these jobs or none. The same token never makes a second set."""
 
     user: str
@@ -26,8 +25,7 @@ class Submit:
     specs: tuple[JobSpec, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JobCommand:
+class JobCommand(msgspec.Struct, frozen=True):
     """Something to be done to jobs: the ids, or the caller's jobs that the filter admits. The number of an array stands
     for all its elements. One subclass for each thing that can be done.
     """
@@ -38,8 +36,7 @@ class JobCommand:
     wanted: JobFilter | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KillJobs(JobCommand):
+class KillJobs(JobCommand, frozen=True, kw_only=True):
     """End jobs, with the signals and intervals that their queues have for it."""
 
     text: str = ""
@@ -52,8 +49,7 @@ class KillJobs(JobCommand):
     """Seconds from the signals that ask to SIGKILL; None: as usual."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalJobs(JobCommand):
+class SignalJobs(JobCommand, frozen=True, kw_only=True):
     """Send a signal. One that stops or continues is carried out as StopJobs or ResumeJobs."""
 
     signal: int
@@ -63,24 +59,21 @@ class SignalJobs(JobCommand):
     """This step of the job alone; signal 0 ends it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopJobs(JobCommand):
+class StopJobs(JobCommand, frozen=True, kw_only=True):
     """Suspend jobs, or hold those that wait."""
 
     text: str = ""
     """Why, for the jobs' histories."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeJobs(JobCommand):
+class ResumeJobs(JobCommand, frozen=True, kw_only=True):
     """Let suspended jobs go on."""
 
     text: str = ""
     """Why, for the jobs' histories."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequeueJobs(JobCommand):
+class RequeueJobs(JobCommand, frozen=True, kw_only=True):
     """Have jobs that run, or have ended, wait again."""
 
     hold: bool = False
@@ -89,35 +82,48 @@ class RequeueJobs(JobCommand):
     """Only jobs in these states (RUN, DONE, EXIT); empty: RUN."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveJobsToTop(JobCommand):
+class ReleaseSlots(JobCommand, frozen=True, kw_only=True):
+    """Have started jobs give slots back."""
+
+    hosts: tuple[str, ...]
+    """`HOST`, `NUMBER*HOST` or `all`."""
+    cancels: bool = False
+    """They ask for no more, either."""
+
+
+class RequestSlots(JobCommand, frozen=True, kw_only=True):
+    """Give started jobs so many slots more, as soon as there are any; 0: no more than they have."""
+
+    slots: int
+
+
+class MoveJobsToTop(JobCommand, frozen=True, kw_only=True):
     """Give waiting jobs the first place in the order of their queue, or the `position`th."""
 
     position: int = 1
+    among_own: bool = False
+    """Among the jobs of their user, also for administrators."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveJobsToBottom(JobCommand):
+class MoveJobsToBottom(JobCommand, frozen=True, kw_only=True):
     """As MoveJobsToTop, counted from the end."""
 
     position: int = 1
+    among_own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeJobs(JobCommand):
+class ExchangeJobs(JobCommand, frozen=True):
     """Two waiting jobs of a queue take each other's place in its order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunJobs(JobCommand):
+class RunJobs(JobCommand, frozen=True, kw_only=True):
     """Start waiting jobs now, whatever else would have been first."""
 
     hosts: tuple[str, ...]
     """Where, each once; empty: wherever there is room."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostToJobs(JobCommand):
+class PostToJobs(JobCommand, frozen=True, kw_only=True):
     """Put a message into a box of each job."""
 
     box: int = 0
@@ -127,8 +133,7 @@ class PostToJobs(JobCommand):
     attached_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ModifyJobs:
+class ModifyJobs(msgspec.Struct, frozen=True):
     """Give the jobs other values for the named fields of their specs, taken from `spec` (gmod, gswitch)."""
 
     user: str
@@ -140,8 +145,7 @@ class ModifyJobs:
     wanted: JobFilter | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluateCondition:
+class EvaluateCondition(msgspec.Struct, frozen=True):
     """Does a condition on jobs hold, as -w has them? Changes nothing."""
 
     user: str
@@ -149,8 +153,7 @@ class EvaluateCondition:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ForecastStart:
+class ForecastStart(msgspec.Struct, frozen=True):
     """When could a job of this specification start? Changes nothing."""
 
     user: str
@@ -158,8 +161,7 @@ class ForecastStart:
     spec: JobSpec
 
 
-@dataclass(frozen=True, slots=True)
-class DryRunJob:
+class DryRunJob(msgspec.Struct, frozen=True):
     """What would become of a job of this specification? Changes nothing."""
 
     user: str
@@ -167,8 +169,7 @@ class DryRunJob:
     spec: JobSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainJob:
+class ExplainJob(msgspec.Struct, frozen=True):
     """Why does this job wait, and until when? Changes nothing."""
 
     user: str
@@ -176,8 +177,7 @@ class ExplainJob:
     job_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class CompareJobs:
+class CompareJobs(msgspec.Struct, frozen=True):
     """Why does the one job wait, and the other run or stand before it? Changes nothing."""
 
     user: str
@@ -186,8 +186,7 @@ class CompareJobs:
     other_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class ControlQueues:
+class ControlQueues(msgspec.Struct, frozen=True):
     """`open`, `close`, `activate` or `inactivate` queues."""
 
     user: str
@@ -197,8 +196,7 @@ class ControlQueues:
     comment: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ControlGroups:
+class ControlGroups(msgspec.Struct, frozen=True):
     """`add`, `modify` or `remove` job groups. `job_limit` -1: no limit."""
 
     user: str
@@ -208,8 +206,7 @@ class ControlGroups:
     job_limit: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ControlReservations:
+class ControlReservations(msgspec.Struct, frozen=True):
     """`add`, `modify` or `remove` an advance reservation."""
 
     user: str
@@ -223,8 +220,7 @@ class ControlReservations:
     requirement: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ControlHosts:
+class ControlHosts(msgspec.Struct, frozen=True):
     """Open or close hosts."""
 
     user: str
@@ -234,8 +230,7 @@ class ControlHosts:
     comment: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DrainHosts:
+class DrainHosts(msgspec.Struct, frozen=True):
     """Close hosts and have their jobs run again elsewhere, as far as they can. `grace_s`: so long has who saves its
     state; None: as each job says.
     """
@@ -247,8 +242,7 @@ class DrainHosts:
     grace_s: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ControlGpus:
+class ControlGpus(msgspec.Struct, frozen=True):
     """Open or close single GPUs: `HOST:INDEX` or a UUID each. `until` (UTC seconds): when they open by themselves."""
 
     user: str
@@ -259,8 +253,7 @@ class ControlGpus:
     until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EndOrphans:
+class EndOrphans(msgspec.Struct, frozen=True):
     """End attempts that the store has no record of: `all`, those of a host, or one by its name `JOB.ATTEMPT`."""
 
     user: str
@@ -268,23 +261,20 @@ class EndOrphans:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RaiseNumbers:
+class RaiseNumbers(msgspec.Struct, frozen=True):
     """Job numbers below `next_job_id` have been given out by a store that is lost."""
 
     next_job_id: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class RenewStore:
+class RenewStore(msgspec.Struct, frozen=True):
     """The store is of this generation, which is later than the state knows."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reconfigure:
+class Reconfigure(msgspec.Struct, frozen=True):
     """Switch to a configuration that has been checked. `started`: the master has come up with it."""
 
     user: str
@@ -294,8 +284,7 @@ class Reconfigure:
     """Blob with what its files say."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptStarted:
+class AttemptStarted(msgspec.Struct, frozen=True):
     """An agent saw the attempt's first process run."""
 
     job_id: int
@@ -308,8 +297,7 @@ class AttemptStarted:
     boot_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(msgspec.Struct, frozen=True):
     """An agent reports how an attempt ended; repeated until the agent is told to forget it."""
 
     job_id: int
@@ -328,8 +316,7 @@ class AttemptEnded:
     """What it made of its GPUs over time, packed by `gsched.model.gpus.gpu_curve`; empty: nobody knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAnswers:
+class ServiceAnswers(msgspec.Struct, frozen=True):
     """The attempt listens on the port of its service since `at`, UTC seconds."""
 
     job_id: int
@@ -339,8 +326,7 @@ class ServiceAnswers:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptWarned:
+class AttemptWarned(msgspec.Struct, frozen=True):
     """The agent of its first host has warned the attempt of its end at `ends_by`, UTC seconds."""
 
     job_id: int
@@ -349,8 +335,16 @@ class AttemptWarned:
     ends_by: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptMoved:
+class SignalsSent(msgspec.Struct, frozen=True):
+    """The agent has sent the attempt's processes on its host the signal of this number, and those before it."""
+
+    job_id: int
+    attempt: int
+    host: str
+    number: int
+
+
+class AttemptMoved(msgspec.Struct, frozen=True):
     """The suspended attempt is off its GPU; or it keeps it, and `why` says why."""
 
     job_id: int
@@ -359,8 +353,7 @@ class AttemptMoved:
     why: AnyText = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptUnkillable:
+class AttemptUnkillable(msgspec.Struct, frozen=True):
     """SIGKILL does not end these processes of the attempt, which therefore has not ended: (number, name) of each."""
 
     job_id: int
@@ -369,8 +362,7 @@ class AttemptUnkillable:
     processes: tuple[tuple[int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HeldAttempt:
+class HeldAttempt(msgspec.Struct, frozen=True):
     """An attempt in an agent's journal that has not ended, and what it holds there."""
 
     job_id: int
@@ -380,14 +372,15 @@ class HeldAttempt:
     """Another store than the master's has ordered it."""
     generation: int = 0
     """Which of the master's store has; 0: that is not known."""
+    signalled: int = 0
+    """Number of the last signal that its processes were sent (SignalAttempt.number)."""
 
     @property
     def key(self) -> AttemptKey:
         return (self.job_id, self.attempt)
 
 
-@dataclass(frozen=True, slots=True)
-class HostHello:
+class HostHello(msgspec.Struct, frozen=True):
     """An agent has connected and tells what its journal holds. `session` numbers its connections."""
 
     host: str
@@ -407,33 +400,32 @@ class HostHello:
     """Those that are."""
     numbers_from: int = 1
     """It knows, from another or a later store than the master's, that all job numbers below have been given out."""
+    confirms_signals: bool = False
+    """It tells which signals it has sent, and sends none twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoticeSettled:
+class NoticeSettled(msgspec.Struct, frozen=True):
     """An agent tells what became of a notice; repeated until it is told to forget it."""
 
     host: str
     end: NoticeEnd
 
 
-@dataclass(frozen=True, slots=True)
-class HostReported:
+class HostReported(msgspec.Struct, frozen=True):
     """A sign of life, with whatever the agent had to say."""
 
     host: str
     session: int
     load: LoadReport | None = None
     gpus: GpuReport | None = None
-    usage: dict[AttemptKey, Usage] = field(default_factory=dict)
-    idle: dict[AttemptKey, AttemptIdleness] = field(default_factory=dict)
+    usage: dict[AttemptKey, Usage] = msgspec.field(default_factory=dict)
+    idle: dict[AttemptKey, AttemptIdleness] = msgspec.field(default_factory=dict)
     """Of those of `usage` that hold GPUs."""
-    service_idle: dict[AttemptKey, float] = field(default_factory=dict)
+    service_idle: dict[AttemptKey, float] = msgspec.field(default_factory=dict)
     """Of those with a service: seconds for which nobody has used it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostDisconnected:
+class HostDisconnected(msgspec.Struct, frozen=True):
     """The agent's connection is gone."""
 
     host: str
@@ -464,6 +456,7 @@ Command = (
     | AttemptUnkillable
     | ServiceAnswers
     | AttemptWarned
+    | SignalsSent
     | AttemptMoved
     | NoticeSettled
     | HostHello

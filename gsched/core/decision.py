@@ -13,6 +13,7 @@ from typing import Any
 from gsched.core.instruction import Instruction
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
+from gsched.core.state.transitions import IllegalEvent
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -27,6 +28,7 @@ class Decision:
             "dropped",
             "events",
             "instructions",
+            "is_torn",
             "now",
             "observed",
             "over",
@@ -59,10 +61,18 @@ class Decision:
         """Of a command that is carried out in turns: (place, answer) for each job that this turn was done with."""
         self.steps = 0
         """How much was looked at, beside what the events have cost."""
+        self.is_torn = False
+        """An event was applied in part: the state is not what its events say."""
 
     def record(self, event: AnyEvent) -> None:
         """Apply the event and remember it for the commit. Raises machine.IllegalEvent, and then nothing happened."""
-        self.state.apply(event)
+        try:
+            self.state.apply(event)
+        except IllegalEvent:
+            raise
+        except BaseException:
+            self.is_torn = True
+            raise
         self.events.append(event)
 
     def instruct(self, instruction: Instruction) -> None:

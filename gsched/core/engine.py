@@ -17,6 +17,7 @@ from gsched.core.attempts.end_warnings import attempt_warned
 from gsched.core.attempts.gpu_moves import attempt_moved
 from gsched.core.attempts.job_services import service_answers
 from gsched.core.attempts.preemption_withdrawal import withdraw_preemptions
+from gsched.core.attempts.signal_delivery import signals_sent
 from gsched.core.attempts.unkillable_processes import note_unkillable
 from gsched.core.audit import audit
 from gsched.core.command import (
@@ -46,6 +47,7 @@ from gsched.core.command import (
     Reconfigure,
     RenewStore,
     ServiceAnswers,
+    SignalsSent,
     Submit,
 )
 from gsched.core.command_turns import UNLIMITED, Turn, Unfinished
@@ -74,7 +76,7 @@ from gsched.core.submission.job_making import MakingProgress, SubmissionMaking
 from gsched.core.submission.known_resources import check_requirement
 from gsched.core.submission.requirement_updates import RequirementUpdates
 from gsched.model.config import ClusterConfig
-from gsched.model.event import GpuClosed, GpuOpened, JobStarted
+from gsched.model.event import AnyEvent, GpuClosed, GpuOpened, JobResumed, JobStarted
 from gsched.model.jobs.reason import PendingReason
 from gsched.model.scheduling.snapshot import Snapshot
 from gsched.policy.cycle import DEFAULT_BUDGET, schedule_in_turns
@@ -87,7 +89,7 @@ IDLE_TICK_S = 60.0
 STEP_PAUSE_S = 1.0
 """Shortest time between two ticks for the sake of amounts that are given back: those of many jobs go together."""
 BUSY_TICK_S = 10.0
-"""The same while jobs wait: load that changes little by little wakes nobody."""
+"""The same while jobs wait, or are to have more slots: load that changes little by little wakes nobody."""
 
 
 BETWEEN_TURNS = frozenset({Submit, EvaluateCondition})
@@ -97,7 +99,7 @@ CHANGE_NOTHING_ELSE = frozenset({Submit, ForecastStart, ExplainJob, CompareJobs,
 
 
 class HalfDone(Exception):
-    """A command failed after some of its events had been applied: memory and store have parted."""
+    """A command failed after some of its events, or part of one, had been applied: memory and store have parted."""
 
 
 class Engine:
@@ -156,6 +158,7 @@ class Engine:
             AttemptUnkillable: note_unkillable,
             ServiceAnswers: service_answers,
             AttemptWarned: attempt_warned,
+            SignalsSent: signals_sent,
             AttemptMoved: self._waking(attempt_moved),
             NoticeSettled: notice_ends.settled,
         }
@@ -186,8 +189,8 @@ class Engine:
         A command that looks at many jobs is carried out in turns of so many steps: as long as its decision has a `rest`
         `go_on` does more of it, and the last decision has the reply.
 
-        A fault is a refusal too (Internal) as long as no event was applied; after that it is raised as it is, for only
-        a replay can say what the state is.
+        A fault is a refusal too (Internal) as long as nothing of any event was applied; after that it is raised as it
+        is, for only a replay can say what the state is.
 
         While a cycle is under way only commands are handled that `takes` names.
         """
@@ -233,7 +236,7 @@ class Engine:
             decide(decision)
             self._settle(decision, steps - decision.steps)
         except Exception as error:
-            if decision.events:
+            if decision.events or decision.is_torn:
                 raise HalfDone(f"{type(command).__name__} failed after {len(decision.events)} events") from error
             if isinstance(error, GschedError):
                 raise
@@ -282,9 +285,15 @@ class Engine:
             withdraw_preemptions(decision)
             if len(decision.events) > before:
                 self.cycles.wake()
+        if self.state.growing and any(self._may_grow_now(event) for event in decision.events):
+            self.cycles.wake()
         make_notices(decision)
         self._near_limits.note(decision.events)
         self.estimates.note(decision.events)
+
+    def _may_grow_now(self, event: AnyEvent) -> bool:
+        """Whether a job that is to have more slots runs since the event: no cycle gave it any before."""
+        return isinstance(event, JobStarted | JobResumed) and event.job_id in self.state.growing
 
     def _control_hosts(self, command: ControlHosts, decision: Decision) -> None:
         administration.control_hosts(command, decision)
@@ -352,7 +361,9 @@ class Engine:
         notice_ends.expire(decision)
         self._gpus_changed(gpu_closing.open_overdue(decision))
         self._settle(decision, steps)
-        if self.state.pending or self.state.waits.forced or may_grow(self.state, self.config, now):
+        # A job that is to have more slots gets them when an advance reservation ends, say, though nobody waits.
+        is_awaited = self.state.pending or self.state.waits.forced or self.state.growing
+        if is_awaited or may_grow(self.state, self.config, now):
             self.cycles.wake()
         return decision
 
@@ -364,7 +375,7 @@ class Engine:
     def next_deadline(self, now: float) -> float:
         """When `tick` has something to do at the latest, in UTC seconds."""
         self._ticked_at = min(self._ticked_at, now)  # the clock may have been set back
-        due = [self._ticked_at + (BUSY_TICK_S if self.state.pending else IDLE_TICK_S)]
+        due = [self._ticked_at + (BUSY_TICK_S if self.state.pending or self.state.growing else IDLE_TICK_S)]
         due.extend(self._timeouts.due(self.config, now))
         notices = (self._near_limits.next_time(), notice_ends.next_expiry(self.state.notices))
         due.extend(at for at in notices if at is not None)

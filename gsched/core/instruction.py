@@ -4,30 +4,27 @@ durable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from gsched.model.gpus.gpu_idle import IdleLimits, IdleWarning
 from gsched.model.jobs.notice import Notice
 from gsched.model.ledgers.host_ledger import AttemptKey
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(msgspec.Struct, frozen=True):
     """Something the agent of `host` is to do."""
 
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartJob(Instruction):
+class StartJob(Instruction, frozen=True):
     """Start the attempt; the agent ignores a repeat."""
 
     job_id: int
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class SaveRequest:
+class SaveRequest(msgspec.Struct, frozen=True):
     """What asks a job to save its state before it is ended, and how long it has for that."""
 
     signal: int
@@ -37,8 +34,7 @@ class SaveRequest:
     """As in SignalAttempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class TerminateAttempt(Instruction):
+class TerminateAttempt(Instruction, frozen=True):
     """End it with all its processes: INT, TERM, KILL with JOB_TERMINATE_INTERVAL between."""
 
     job_id: int
@@ -57,8 +53,7 @@ class TerminateAttempt(Instruction):
     """It is asked to save its state first. A repeat asks for nothing anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class WarnAttempt(Instruction):
+class WarnAttempt(Instruction, frozen=True):
     """Warn it of its end, as its first host has. A repeat warns of nothing anew."""
 
     job_id: int
@@ -68,8 +63,7 @@ class WarnAttempt(Instruction):
     ends_by: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class SpareAttempt(Instruction):
+class SpareAttempt(Instruction, frozen=True):
     """Do not end it when its time to save its state is over: nobody needs what it has any more. TerminateAttempt takes
     that back.
     """
@@ -78,8 +72,7 @@ class SpareAttempt(Instruction):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class SignalAttempt(Instruction):
+class SignalAttempt(Instruction, frozen=True):
     """Send one signal to all its processes, or to those of `target` (`main`, `steps`), or of one step."""
 
     job_id: int
@@ -89,10 +82,11 @@ class SignalAttempt(Instruction):
     """LSF's keyword for a job that ends by it."""
     target: str = ""
     step: int | None = None
+    number: int = 0
+    """Counts the signals of the attempt: one that was sent is not sent again. 0: it is not asked whether it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuspendAttempt(Instruction):
+class SuspendAttempt(Instruction, frozen=True):
     """Stop all processes of the attempt; `moves_gpus`: move them off its GPU before, if that can be done, and tell."""
 
     job_id: int
@@ -100,24 +94,21 @@ class SuspendAttempt(Instruction):
     moves_gpus: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeAttempt(Instruction):
+class ResumeAttempt(Instruction, frozen=True):
     """Let the processes of the attempt go on."""
 
     job_id: int
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class LimitAttempt(Instruction):
+class LimitAttempt(Instruction, frozen=True):
     """The job's limits are what its spec says now, not what they were when it was started."""
 
     job_id: int
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeIdleness(Instruction):
+class JudgeIdleness(Instruction, frozen=True):
     """Its GPUs count as idle below these figures from now on."""
 
     job_id: int
@@ -125,8 +116,7 @@ class JudgeIdleness(Instruction):
     limits: IdleLimits
 
 
-@dataclass(frozen=True, slots=True)
-class WarnIdle(Instruction):
+class WarnIdle(Instruction, frozen=True):
     """Tell its owner that its GPUs are idle; the agent ignores a number that it has told already."""
 
     job_id: int
@@ -134,37 +124,32 @@ class WarnIdle(Instruction):
     warning: IdleWarning
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetAttempts(Instruction):
+class ForgetAttempts(Instruction, frozen=True):
     """Their results are durable here: the agent may drop its journal of them."""
 
     attempts: tuple[AttemptKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigureAgent(Instruction):
+class ConfigureAgent(Instruction, frozen=True):
     """Take over the working parameters of the current configuration."""
 
     shared: tuple[str, ...] = ()
     """Shared resources that the agent reports for all hosts that have them."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenGpu(Instruction):
+class OpenGpu(Instruction, frozen=True):
     """An administrator says that the GPU is well: a fault that it had is over."""
 
     uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class SendNotice(Instruction):
+class SendNotice(Instruction, frozen=True):
     """Send the notice; the agent ignores a repeat."""
 
     notice: Notice
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetNotices(Instruction):
+class ForgetNotices(Instruction, frozen=True):
     """What became of these notices is durable here, or nobody wants them any more."""
 
     notice_ids: tuple[str, ...]

@@ -33,7 +33,7 @@ from gsched.core.submission.requirement_updates import RequirementUpdates
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.reason import PendingReason, PlannedStart
-from gsched.model.scheduling.snapshot import Plan, Snapshot
+from gsched.model.scheduling.snapshot import Bucket, Plan, Snapshot
 from gsched.model.views.view import StartForecast
 from gsched.policy.backfill.reserved_start import ReservedStart, looked_at_by_nobody
 from gsched.policy.cycle import Planning, schedule
@@ -104,6 +104,10 @@ class SchedulingCycles:
         """When a cycle first let reasons of before stand that none has looked for since."""
         self._news = True
         """Something has happened since the current pass over the pending jobs began."""
+        self._borrowers: set[Bucket] = set()
+        """Who may borrow from service classes, of cycles of the pass that did not come to that."""
+        self._lends = False
+        """The pass has come to all that wait, and its rest is for the borrowers: once in a pass, so that it ends."""
         self._tried: dict[WaitingClass, tuple[PendingReason, ...]] = {}
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
 
@@ -164,8 +168,9 @@ class SchedulingCycles:
             go_on_resized(self._dispatcher, self.snapshot(config, now), decision)
         if force(self._dispatcher, partial(self.snapshot, config), decision):
             self.wake()
-        if not self._state.pending and not self._state.suspended and not may_grow(self._state, config, now):
-            self.reasons, self.planned, self._tried = {}, {}, {}
+        if not self._state.pending and not self._state.suspended and not self._may_grow(config, now):
+            self.reasons, self.planned = {}, {}
+            self._end_pass()
             self.misses_own_starts = self.misses_plans = False
             return False
         awaited = self._restart_grace.awaited(config, now)
@@ -188,6 +193,10 @@ class SchedulingCycles:
             self._has_planned(error)
             return False
         return self._plan(planning, decision)
+
+    def _may_grow(self, config: ClusterConfig, now: float) -> bool:
+        """Whether a started job may get more slots or GPUs by now."""
+        return bool(self._state.growing) or may_grow(self._state, config, now)
 
     def look(self, decision: Decision) -> None:
         """Find out why jobs wait and what is planned for them, as a cycle does, and start nothing."""
@@ -235,7 +244,7 @@ class SchedulingCycles:
         self.failure, self._planning, self.needs_cycle = failure, None, self._news
         self._cycle_turns, self._planned_steps = self._planned_steps // self._turn_steps, 0
         if failure is not None:
-            self._tried = {}
+            self._end_pass()
             self.summary = f"the scheduling cycle failed, nothing was placed: {failure!r}"
         self._state.pending.go_on()
 
@@ -267,10 +276,32 @@ class SchedulingCycles:
         self.misses_own_starts = self.misses_plans or bool(standing) or (bool(plan.placements) and bool(shown))
         gone = f"; {len(refused)} placements did not fit: {_told(refused[0])}" if refused else ""
         self.summary = plan.summary + gone
-        self._tried = tried if plan.truncated else {}
+        self._tried = self._left_out(plan, tried)
         # Cores that were kept for GPUs which are taken now may be what a job wants that was served before.
         opens_cores = params.reserve_cores_per_gpu > 0 and plan.takes_gpus
-        self.needs_cycle = plan.truncated or self._gave_up or self._news or is_cut or opens_cores
+        self.needs_cycle = plan.truncated or self._lends or self._gave_up or self._news or is_cut or opens_cores
+
+    def _end_pass(self) -> None:
+        self._tried, self._borrowers, self._lends = {}, set(), False
+
+    def _left_out(
+        self, plan: Plan, tried: dict[WaitingClass, tuple[PendingReason, ...]]
+    ) -> dict[WaitingClass, tuple[PendingReason, ...]]:
+        """What the next cycle of the pass leaves out; nothing where the pass is over.
+
+        Nothing is lent before all have been served. A cycle that the budget cuts short does not come to that: once the
+        pass has come to all, those who may borrow are looked at again, beside the jobs of service classes that wait.
+        """
+        if plan.truncated:
+            self._borrowers |= plan.deferred
+            return tried
+        self._lends = bool(self._borrowers) and not self._lends
+        again: set[WaitingClass] = set()
+        for bucket in (each for buckets in self._state.pending.values() for each in buckets) if self._lends else ():
+            if bucket.service_class or bucket in self._borrowers:
+                again |= {bucket, (bucket.queue, bucket.requirement)}
+        self._borrowers = set()
+        return {kind: why for kind, why in tried.items() if kind not in again} if self._lends else {}
 
     # -- questions ------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,8 @@ class Modification:
     """What is to be said of the values."""
     default_slots: bool = False
     """-nn."""
+    ends_host_file: bool = False
+    """-hostfilen: for jobs that have one alone."""
     wants_help: bool = False
     wants_version: bool = False
 
@@ -115,7 +117,8 @@ def _modification(line: Parsed, around: ValueContext) -> Modification:
         limits=limits,
         notice_targets=targets,
         notes=notes,
-        default_slots=line.has("nn"),
+        default_slots=line.has("nn", "hostfilen"),
+        ends_host_file=line.has("hostfilen"),
     )
 
 

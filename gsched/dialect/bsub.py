@@ -26,6 +26,7 @@ from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.script_marks import mark_of
 from gsched.dialect.service_options import NOTEBOOK, NOTEBOOK_NAME, check_service
 from gsched.dialect.spec_values import (
+    INTERACTIVE,
     SpecValues,
     ValueContext,
     check_interactive,
@@ -355,7 +356,7 @@ def _directives(script: bytes) -> Parsed:
     return Parsed(tuple(given), lines=tuple(lines))
 
 
-_TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"}, {"i", "is"}, {"N", "Ne"}, {"I", "Ip", "Is"})
+_TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"}, {"i", "is"}, {"N", "Ne"}, {*INTERACTIVE})
 """Options that say the same thing in two ways: one on the command line replaces the other in the script."""
 
 
@@ -407,8 +408,6 @@ def _submission(
     env: Mapping[str, str],
     around: ValueContext,
 ) -> ParsedSubmission:
-    if "BSUB_CHK_RESREQ" in env:
-        raise BadRequest("BSUB_CHK_RESREQ (check a requirement without submitting) is not supported")
     check_warning(options)
     check_interactive(options)
     check_service(options)

@@ -69,6 +69,7 @@ JOB = (
     Option("S", "SIZE", "limit: stack of each process"),
     Option("C", "SIZE", "limit: size of core files"),
     Option("app", "PROFILE", "application profile of lsb.applications"),
+    Option("sla", "CLASS", "service class of lsb.serviceclasses: it may use what is guaranteed to it", "-sla gold"),
     Option("E", "COMMAND", "runs on the first host before the job; when it fails the job waits again"),
     Option("Ep", "COMMAND", "runs on the first host when the job has ended"),
     Option("L", "SHELL", "absolute path of a shell whose login files make the environment"),
@@ -95,6 +96,7 @@ JOB = (
         "MOUNT",
         "SOURCE[:TARGET][:ro]: what of the host the container sees; may be repeated",
     ),
+    Option("ar", help="give it more slots while it runs, up to the most of -n MIN,MAX"),
     Option("ti", help="end the job when its dependency can never hold"),
     Option("u", "ADDRESS", "whom mail about the job goes to"),
     Option("B", help="mail when the job starts"),
@@ -115,6 +117,9 @@ JOB = (
 )
 """Options that say something of the job, at submission and later."""
 
+HOST_FILE = Option(
+    "hostfile", "FILE", "slots on each of the hosts in a file: HOST [SLOTS] a line", "-hostfile hosts.txt"
+)
 _GENERAL = (
     Option("h", help="this text"),
     Option("-help", help="this text"),
@@ -139,17 +144,17 @@ NOTED = (
 )
 """Options of bsub that are taken with a warning: a script that has them does the same without."""
 _UNKNOWN = (
-    *unsupported("stage", "ext", "jobaff", "network", "freq", "rcacct", "rnc", "sla", "ul"),
+    *unsupported("stage", "ext", "jobaff", "network", "freq", "rcacct", "ul"),
     *unsupported("notify", because="--notify TARGET,EVENT says what to tell and whom, -B and -N send mail"),
+    *unsupported("rnc", because="no command is run when the slots of a job change; gjobs -o alloc_slot tells them"),
     *unsupported("k", "mig", because="there are no checkpoints"),
     *unsupported("clusters", because="there is one cluster"),
     *unsupported("data", "datachk", "datagrp", because="there is no data manager"),
     *unsupported("Lp", because="there is no licence scheduler"),
     *unsupported("s", because="a run window suspends and resumes; -wa SIGNAL -wt MINUTES warns before the run limit"),
-    *unsupported("ar", because="-r and -rn say whether a job is run again"),
 )
 _INTERACTIVE = unsupported(
-    *("IS", "ISp", "ISs", "IX", "tty", "XF"),
+    *("IX", "tty", "XF"),
     because="-I, -Ip and -Is are the kinds of interactive jobs",
 )
 
@@ -162,7 +167,7 @@ BSUB = OptionTable(
             "env", "LIST", "variables the job gets: all, none, NAME, NAME=VALUE, ~NAME", '-env "all, SEED=1, ~DISPLAY"'
         ),
         Option("nnodes", "COUNT", "so many hosts; the slots of -n are spread evenly over them, one each without -n"),
-        Option("hostfile", "FILE", "slots on each of the hosts in a file: HOST [SLOTS] a line", "-hostfile hosts.txt"),
+        HOST_FILE,
         Option("K", help="wait for the end of the job and exit with its exit code"),
         Option("-test-only", help="tell when the job could start, and submit nothing"),
         Option("-dry-run", help="tell what would become of the job and what would start it now, and submit nothing"),
@@ -170,6 +175,9 @@ BSUB = OptionTable(
         Option("I", help="interactive: what the job prints is shown here, what is typed here goes to the job"),
         Option("Ip", help="the same with a terminal of the job's own, for what wants one"),
         Option("Is", help="the same, for shells", example="-Is bash"),
+        Option("IS", help="the same as -I: what passes between hosts is always encrypted and authenticated"),
+        Option("ISp", help="the same as -Ip"),
+        Option("ISs", help="the same as -Is"),
         Option(
             "-service",
             "PORT|auto",
@@ -219,6 +227,7 @@ RESETS = {
     "Rn": ("R", "res_req"),
     "gpun": ("gpu", "gpu_req"),
     "mn": ("m", "hosts", "host_levels", "other_hosts", "first_hosts"),
+    "hostfilen": ("hostfile", "slots", "max_slots", "res_req", "hosts", "host_levels", "other_hosts", "first_hosts"),
     "xn": ("x", "exclusive"),
     "wn": ("w", "dependency"),
     "bn": ("b", "begin_at"),
@@ -236,6 +245,7 @@ RESETS = {
     "in": ("i", "input_file"),
     "cwdn": ("cwd", "specified_cwd"),
     "appn": ("app", "application"),
+    "slan": ("sla", "service_class"),
     "En": ("E", "pre_exec"),
     "Epn": ("Ep", "post_exec"),
     "Ln": ("L", "login_shell"),
@@ -251,6 +261,7 @@ RESETS = {
     "-container-mountn": ("-container-mount", "container_mounts"),
     "-plotn": ("-plot", "plots"),
     "-service-usersn": ("-service-users", "service_users"),
+    "arn": ("ar", "resizable", "resize_to"),
     "tin": ("ti", "end_orphan"),
     "un": ("u", "mail_user"),
     "Bn": ("B", "notify_begin"),
@@ -265,6 +276,7 @@ BMOD = OptionTable(
     operands='JOB ...   (12, an array; "12[3]" or "12[1-5]", elements of it)',
     options=(
         *JOB,
+        HOST_FILE,
         Option("Z", "COMMAND", "another command line"),
         *(
             Option(name, help=f"take -{option} back")
@@ -277,13 +289,9 @@ BMOD = OptionTable(
         *unsupported("-dry-run", because="gjobs -p4 tells what would start a job that waits"),
         *unsupported("notifyn", because="--notify none takes all notices back"),
         *unsupported("an", "a", because="esubs have changed what was submitted; give the options themselves"),
-        *unsupported(
-            "app_n", "kn", "slan", "Lpn", "aps", "apsn", "arn", "clustersn", "datan", "datagrpn", "envn", "eptln"
-        ),
-        *unsupported(
-            "extn", "freqn", "hostfilen", "isn", "is", "networkn", "nnodesn", "nnodes", "ptln", "rcacctn", "smtn"
-        ),
-        *unsupported("sn", "step_cgroupn", "uln", "Wep", "hln", "mign", "Zsn", "Zs", "env", "hostfile", "H", "K"),
+        *unsupported("app_n", "kn", "Lpn", "aps", "apsn", "clustersn", "datan", "datagrpn", "envn", "eptln"),
+        *unsupported("extn", "freqn", "isn", "is", "networkn", "nnodesn", "nnodes", "ptln", "rcacctn", "smtn"),
+        *unsupported("sn", "step_cgroupn", "uln", "Wep", "hln", "mign", "Zsn", "Zs", "env", "H", "K"),
     ),
     interspersed=True,
     examples=("PROGRAM -W 4:00 1153", "PROGRAM -Rn -q night 1153 1154", "PROGRAM -J '%10' 1160"),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
+from gsched.model.jobs.job import JobSpec
 
 _WORD = re.compile(r"(?P<name>[^\s+!~]+)(?:(?P<first>!)|(?P<plus>\+)(?P<level>[0-9]{1,6})?)?", re.ASCII)
 _PLAIN_ONLY = ("all", "others")
@@ -97,3 +98,14 @@ def requirement_of(hosts: dict[str, int]) -> str:
     if len(hosts) == 1:
         return "span[hosts=1]"
     return " + ".join(f"{slots}*{{select[hname=={host}]}}" for host, slots in hosts.items())
+
+
+_PART_OF_FILE = re.compile(r"([0-9]+)\*\{select\[hname==([^\]\s]+)\]\}")
+
+
+def host_file_of(spec: JobSpec) -> dict[str, int]:
+    """Host -> slots of a job that was asked for with -hostfile; empty: it was not."""
+    if spec.first_hosts != spec.hosts[:1] or not spec.hosts:
+        return {}
+    found = {host: int(slots) for slots, host in _PART_OF_FILE.findall(spec.res_req)} or {spec.hosts[0]: spec.slots}
+    return found if tuple(found) == spec.hosts and requirement_of(found) == spec.res_req else {}

@@ -45,7 +45,7 @@ class Option:
 
 _ONE_CLUSTER = "there is one cluster"
 _NO_LICENCE = "there is no licence scheduler"
-_NO_CLASS = "there are no service classes; limits of lsb.resources keep shares"
+_NO_CLASS = "service classes have no goals of time; gjobs -sla lists the jobs of one"
 _NO_DATA = "there is no data manager; gsub -f copies files"
 _NO_CONNECTOR = "there is no resource connector"
 _STEPS = "leave it out: what was asked for at first stays"
@@ -55,7 +55,7 @@ ONE_KIND = "a reservation is of slots, GPUs or hosts, for one time, for users or
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(("cname", "clusters", "clustersn", "fwd", "gl"), _ONE_CLUSTER),
-    **dict.fromkeys(("sla", "slan"), _NO_CLASS),
+    **dict.fromkeys(("sla",), _NO_CLASS),
     **dict.fromkeys(("Lp", "Lpn"), _NO_LICENCE),
     **dict.fromkeys(("data", "datachk", "datagrp", "datan", "datagrpn", "stage"), _NO_DATA),
     **dict.fromkeys(("rc", "rconly", "rcacct", "rcacctn", "rnc"), _NO_CONNECTOR),
@@ -66,7 +66,6 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("network", "networkn"), "networks of IBM's Parallel Environment are not allocated"),
     **dict.fromkeys(("aps", "apsn"), "the order is that of queue, fairshare and -sp"),
     **dict.fromkeys(("k", "kn", "mig", "mign"), "there are no checkpoints; --signal lets a job save its state"),
-    **dict.fromkeys(("hostfile", "hostfilen"), "-m HOST! and -nnodes choose hosts, span[ptile=...] the slots on each"),
     **dict.fromkeys(("ul", "uln"), "limits of the shell of gsub are not passed on; -C, -D, -F, -S, -T and -v set them"),
     **dict.fromkeys(("is", "isn", "Zs", "Zsn"), "what was copied at submission stays"),
     **dict.fromkeys(("env", "envn"), "the environment is that of the submission; gsub --resubmit submits anew"),

@@ -25,7 +25,7 @@ from gsched.dialect.notify import ReadNotifyFile, no_notify_file
 from gsched.dialect.options import Option, Parsed, place, told, told_of
 from gsched.dialect.service_options import read_service, read_service_users
 from gsched.dialect.times import BAD_TIME, parse_time
-from gsched.model.jobs.job import JobPlot
+from gsched.model.jobs.job import GROWS, MOST_SLOTS, JobPlot
 from gsched.model.jobs.job_plot import check_plots, read_plot
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.job_signal import read_save_signal
@@ -35,7 +35,7 @@ from gsched.resreq.parsing.gpu import parse_gpu
 from gsched.resreq.parsing.gpu import with_unit as gpu_with_unit
 from gsched.resreq.parsing.syntax import merge, with_unit
 
-MAX_SLOTS = 1_000_000
+MAX_SLOTS = MOST_SLOTS
 MAX_INDEX = 2_147_483_646
 """Largest index of an array in LSF; the cluster's MAX_JOB_ARRAY_SIZE is the master's to check."""
 MAX_TEXT = 4094
@@ -117,7 +117,10 @@ def _hosts_of_file(options: Parsed, around: ValueContext) -> SpecValues:
     hosts = read_host_file(path, around.host_file(path))
     return {
         "slots": sum(hosts.values()),
+        "max_slots": 0,
         "hosts": tuple(hosts),
+        "host_levels": (),
+        "other_hosts": False,
         "first_hosts": (next(iter(hosts)),),
         "res_req": requirement_of(hosts),
     }
@@ -151,18 +154,21 @@ def check_warning(options: Parsed) -> None:
             raise BadRequest(f"option -{given} needs -{lacking} beside it")
 
 
+INTERACTIVE = ("I", "Ip", "Is", "IS", "ISp", "ISs")
+"""Options of interactive jobs. LSF's -IS kinds go through ssh; what is typed and shown is always as safe here."""
 _NOT_INTERACTIVE = ("K", "o", "oo", "e", "eo", "N", "Ne")
 
 
 def check_interactive(options: Parsed) -> None:
     """What cannot stand beside -I, -Ip and -Is. Raises BadRequest, in LSF's words where it has some."""
-    if not options.has("I", "Ip", "Is"):
+    kind = next((name for name in INTERACTIVE if options.has(name)), "")
+    if not kind:
         return
-    kind = next(name for name in ("I", "Ip", "Is") if options.has(name))
     reasons = {"r": "Interactive job cannot be rerunnable"}
+    has_terminal = kind not in ("I", "IS")
     reasons |= dict.fromkeys(
         ("i", "is"),
-        "Input file not allowed with pseudo-terminal" if kind != "I" else "options -I and -i exclude each other",
+        "Input file not allowed with pseudo-terminal" if has_terminal else f"options -{kind} and -i exclude each other",
     )
     for name in _NOT_INTERACTIVE:
         told = f"options -{kind} and -{name} exclude each other: what an interactive job prints is shown"
@@ -496,8 +502,12 @@ READERS: Mapping[str, ValueReader] = {
     "I": _constant("interactive", "I"),
     "Ip": _constant("interactive", "Ip"),
     "Is": _constant("interactive", "Is"),
+    "IS": _constant("interactive", "I"),
+    "ISp": _constant("interactive", "Ip"),
+    "ISs": _constant("interactive", "Is"),
     "r": _constant("rerunnable", True),
     "rn": _constant("rerunnable", False),
+    "ar": _constant("resizable", GROWS),
     "H": _constant("hold", True),
     "o": _file("o", "output", overwrite=False),
     "oo": _file("oo", "output", overwrite=True),
@@ -508,6 +518,7 @@ READERS: Mapping[str, ValueReader] = {
     "cwd": _directory("cwd", "specified_cwd"),
     "outdir": _directory("outdir", "output_dir"),
     "app": _word("app", "application", "the name of an application profile"),
+    "sla": _word("sla", "service_class", "the name of a service class"),
     "E": _command("E", "pre_exec"),
     "Ep": _command("Ep", "post_exec"),
     "L": _login_shell,
@@ -541,13 +552,15 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
     "project": ("P",),
     "requeue_exit_values": ("Q",),
     "exclusive": ("x",),
-    "interactive": ("I", "Ip", "Is"),
+    "interactive": INTERACTIVE,
     "rerunnable": ("r", "rn"),
+    "resizable": ("ar",),
     "indices": ("J",),
     "array_limit": ("J",),
     "name": ("J",),
     "description": ("Jd",),
     "application": ("app",),
+    "service_class": ("sla",),
     "pre_exec": ("E",),
     "post_exec": ("Ep",),
     "output_file": ("o", "oo"),

@@ -47,10 +47,6 @@ SERVICES = (
 )
 """What users may call; agents' services are not among them, and the master refuses those to users as well."""
 _METHOD = re.compile(rf"/gsched\.wire\.v1\.({'|'.join(SERVICES)})/[A-Z][A-Za-z]{{1,60}}")
-_BROKEN_UNDER_A_MESSAGE = "Internal error from Core"
-"""What gRPC itself says, as an internal error, of a message that could not be sent; nothing else tells it from the
-master's own internal errors.
-"""
 MOST = 1024
 MOST_PER_USER = 128
 """Calls under way; a person's terminal takes four."""
@@ -166,27 +162,30 @@ class CallRelay:
         begin: Any = channel.stream_stream(opening.method)
         waits = opening.waits and self._assertion.aio_may_wait
         call = begin(metadata=metadata, timeout=opening.timeout_s, wait_for_ready=waits)
-        upwards = asyncio.create_task(self._send_on(uid, reader, call))
+        broken = asyncio.Event()
+        upwards = asyncio.create_task(self._send_on(uid, reader, call, broken))
         try:
             await _bring_back(call, writer)
             if self._stop.is_set():
                 raise RelayRefused(grpc.StatusCode.UNAVAILABLE, "the door is closing")
-            code, details = await call.code(), str(await call.details() or "")
-            if code is grpc.StatusCode.INTERNAL and details == _BROKEN_UNDER_A_MESSAGE:
-                # The master has not had all of it.
+            code = await call.code()
+            if code is grpc.StatusCode.INTERNAL and broken.is_set():
+                # gRPC calls it an internal error that it could not send a message: the master has not had all of it.
                 raise RelayRefused(grpc.StatusCode.UNAVAILABLE, "the connection to the master broke")
             if code is grpc.StatusCode.UNAVAILABLE:
                 self._assertion.aio_failed(channel)
             besides = [(str(key), str(value)) for key, value in await call.trailing_metadata() or ()]
-            return ending(code.value[0], details, besides)
+            return ending(code.value[0], str(await call.details() or ""), besides)
         finally:
             call.cancel()
             upwards.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await upwards
 
-    async def _send_on(self, uid: int, reader: asyncio.StreamReader, call: Any) -> None:
-        """Messages of the process to the master; when the process goes away, the call is cancelled."""
+    async def _send_on(self, uid: int, reader: asyncio.StreamReader, call: Any, broken: asyncio.Event) -> None:
+        """Messages of the process to the master; when the process goes away, the call is cancelled. `broken` is set
+        where one could not be sent.
+        """
         held = 0
         parts: list[bytes] = []
         try:
@@ -200,7 +199,7 @@ class CallRelay:
                         self._complaints.say(uid, "sends requests that are too large")
                         return
                 elif kind == END:
-                    await call.write(b"".join(parts))
+                    await _write(call, b"".join(parts), broken)
                     self._bytes[uid] -= held
                     held, parts = 0, []
                 elif kind == DONE:
@@ -213,6 +212,16 @@ class CallRelay:
             self._bytes[uid] -= held
             self._bytes += Counter()
             call.cancel()
+
+
+async def _write(call: Any, message: bytes, broken: asyncio.Event) -> None:
+    """Raises what tells that the call is over: grpc.aio.AioRpcError, asyncio.InvalidStateError."""
+    await call.wait_for_connection()  # from here on `write` has no error of the master's to raise
+    try:
+        await call.write(message)
+    except grpc.aio.AioRpcError:
+        broken.set()
+        raise
 
 
 async def _bring_back(call: Any, writer: asyncio.StreamWriter) -> None:

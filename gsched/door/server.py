@@ -10,7 +10,6 @@ The door never opens a file for a caller and never acts on anything but what the
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import logging
 import os
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsched.base.errors import GschedError
+from gsched.base.machine.large_imports import LargeImport
 from gsched.base.machine.service import NOBODY, ServiceManager
 from gsched.cli import registry
 from gsched.cli.session.call import Call, HandedBack, run_main
@@ -357,13 +357,11 @@ def _announce(configuration: Path, path: str, others: bool) -> None:
 
 def warm_up() -> None:
     """Import every command, so that nobody's first one pays for it; a broken one is logged, the rest goes on."""
-    for name, target in registry.COMMANDS.items():
-        if name in registry.LOCAL_ONLY:
-            continue
-        try:
-            importlib.import_module(target.partition(":")[0])
-        except Exception:
-            log.exception("%s cannot be loaded", name)
-    # What is loaded now stays for good; the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
+    with LargeImport():
+        for name, target in registry.COMMANDS.items():
+            if name in registry.LOCAL_ONLY:
+                continue
+            try:
+                importlib.import_module(target.partition(":")[0])
+            except Exception:
+                log.exception("%s cannot be loaded", name)

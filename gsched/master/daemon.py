@@ -45,6 +45,7 @@ from gsched.master.reconfig_notes import KnownNotes
 from gsched.master.recovery import recover
 from gsched.master.rpc.end_notices import Ends
 from gsched.master.rpc.interactive_terminals import TerminalAttendance, killer
+from gsched.master.rpc.loop_pulse import LoopPulse
 from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.rpc.services import Services
 from gsched.master.store_lineage import StoreLineage
@@ -71,8 +72,8 @@ SWITCH_INTERVAL_S = 0.0005
 """The engine's thread must hand the interpreter over quickly, or a busy cycle would starve the RPC loop."""
 SHUTDOWN_GRACE_S = 0.5
 HANG_S = 40.0
-"""An engine that has not gone round for so long hangs, and another master is to lead: longer than a commit may take
-that the database does not answer, shorter than the watchdog of the unit."""
+"""An engine, or a loop of the RPC services, that has not gone round for so long hangs, and another master is to lead:
+longer than a commit may take that the database does not answer, shorter than the watchdog of the unit."""
 
 
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
@@ -150,7 +151,8 @@ class Master:
         self._orders = self._order_delivery()
         metrics = self._metrics_server()
         self._loop.start()
-        self._store.lead_while(partial(self._loop.is_turning, HANG_S))
+        pulse = LoopPulse(self._asyncio)
+        self._store.lead_while(lambda: self._loop.is_turning(HANG_S) and pulse.is_beating(HANG_S))
         self._take_over_numbers()
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         command, blobs = switching_to(self._loaded, user_name(os.getuid()), started=True)

@@ -42,10 +42,11 @@ from gsched.master.garbage_collection import tidy_up
 from gsched.master.host_recorder import HostRecorder
 from gsched.master.metrics.measurements import Measurements
 from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
-from gsched.master.store_upkeep import StoreUpkeep
+from gsched.master.upkeep.store_upkeep import StoreUpkeep, held_blobs
 from gsched.master.views.board import Board
 from gsched.master.views.gauges import Gauges
 from gsched.model.event import AnyEvent
+from gsched.model.views.archive_question import ArchivedJobs
 from gsched.store.eventlog import EventLog
 from gsched.store.safeguards.failure import StoreFull
 from gsched.store.tables.schema import ARRAY, IRREGULAR, HostRecordRow, JobRow
@@ -158,7 +159,7 @@ class EngineLoop:
         self._since_checkpoint = 0
         self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
         self._host_records = HostRecorder(store.last_seq, clock.now())
-        self._upkeep = StoreUpkeep(store)
+        self._upkeep = StoreUpkeep(store, lambda: held_blobs(engine.state))
         self._said = ""
         self._worked_at = float("-inf")
         self._is_wave = False
@@ -218,6 +219,11 @@ class EngineLoop:
         """Hand over a command; never blocks."""
         self._inbox.put(item)
 
+    def remove_archived(self, wanted: ArchivedJobs, reply: Reply) -> None:
+        """Take jobs that an archive has out of the store, a slice at a time; never blocks. `reply` as of InboxItem."""
+        self._upkeep.archived.put(wanted, reply)
+        self._inbox.put(None)
+
     def _run(self) -> None:
         try:
             self._work()
@@ -264,12 +270,14 @@ class EngineLoop:
             wake_at = min(wake_at, self._upkeep.due_at(self._clock.now()))
             self._worked_at = time.monotonic()
             self._engine.say_estimates(self._clock.now())
+            self._upkeep.archived.step(self._clock.now())  # somebody waits for it
             self._store_hosts()
             if self._stopping.is_set() and self._inbox.empty() and not self._kept:
                 self._store_hosts(ends=True)
                 self._last_checkpoint()
                 return
-            if self._since_checkpoint >= max(CHECKPOINT_EVENTS, len(self._engine.state.jobs) // 2):
+            many = max(CHECKPOINT_EVENTS, len(self._engine.state.jobs) // 2)
+            if self._upkeep.takes_checkpoint_wish() or self._since_checkpoint >= many:
                 self._checkpoints.start(self._checkpoint_closed)
             if not self._unfinished or self._turns % CHECKPOINT_TURNS == 0:
                 self._checkpoints.step()
@@ -507,7 +515,8 @@ class EngineLoop:
         if self._store.is_promised or (not self._since_checkpoint and not self._checkpoints.is_busy):
             return
         try:
-            self._store.save_checkpoint(self._store.last_seq, self._engine.state.dump())
+            names = self._store.put_parts(Writing(self._engine.state).close())
+            self._store.save_checkpoint_of(self._store.last_seq, names)
         except GschedError as error:
             log.warning("no checkpoint was written: %s", error.text)
 

@@ -62,6 +62,8 @@ def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
         "GSCHED_SSH": (old.ssh_access, new.ssh_access),
         "GSCHED_KEPT_OUTPUT_MIB": (old.kept_output_mib, new.kept_output_mib),
         "GSCHED_DCGM_JOB_MAPPING_DIR": (old.dcgm_mapping_dir, new.dcgm_mapping_dir),
+        "LSB_JOB_TMPDIR": (old.job_tmpdir.folder, new.job_tmpdir.folder),
+        "LSB_SET_TMPDIR": (old.job_tmpdir.variable, new.job_tmpdir.variable),
         "INTERFACE in lsb.hosts": (_interfaces(old), _interfaces(new)),
         "LSB_PRE_POST_EXEC_USER": (old.pre_post_exec_user, new.pre_post_exec_user),
     }

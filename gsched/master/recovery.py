@@ -15,6 +15,7 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import AnyEvent
 from gsched.store.eventlog import EventLog
 from gsched.store.log_tail import Lineage
+from gsched.store.safeguards.failure import StoreDamaged
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.tables.records import StoredEvent
 
@@ -60,6 +61,9 @@ class Replica:
         """Raises CannotFollow where the store does not go on from here."""
         if self.lineage != Lineage(store.cluster_id, store.generation):
             raise CannotFollow("it is another store, or was begun anew")
+        floor = store.removal.floor().seq
+        if self.seq < floor:  # what ended since may be gone, and would be waiting or running in this state for ever
+            raise CannotFollow(f"it ends with event {self.seq}, and all is kept from {floor} on")
         if self.seq:
             self._check_first(next(iter(store.replay(self.seq - 1)), None))
 
@@ -130,8 +134,18 @@ def _begin(store: EventLog, replica: Replica | None) -> tuple[ClusterState, int,
         else:
             if found is None:
                 return replica.state, replica.seq, replica.quarantine
-    state, seq = found or state_of(store.load_checkpoint())
+    state, seq = found or _newest_state(store)
     return state, seq, Quarantine(state.quarantined)
+
+
+def _newest_state(store: EventLog) -> tuple[ClusterState, int]:
+    """As `state_of`. Raises StoreDamaged where all events would have to be replayed, and not all are kept."""
+    state, seq = state_of(store.load_checkpoint())
+    floor = store.removal.floor()
+    if seq < floor.seq:
+        text = f"no checkpoint of the store {store.name} can be used, and its events are kept from {floor.seq} on"
+        raise StoreDamaged(f"{text}: put a backup back (gadmin restore)")
+    return state, seq
 
 
 def _beyond(store: EventLog, replica: Replica) -> tuple[ClusterState, int] | None:

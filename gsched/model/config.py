@@ -5,16 +5,18 @@ Nothing here reads a file; gsched.config makes it, the engine holds it and swaps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 
 import msgspec
 
+from gsched.base.ids import LARGEST_JOB_NUMBER
 from gsched.model.efficiency.cost import Prices
 from gsched.model.efficiency.verdicts import MIN_RUN_S
 from gsched.model.gpus.xid import FATAL_XIDS
 from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.job_tmpdir import JobTmpdir
 from gsched.model.hosts.reported_resources import provided
 from gsched.model.hosts.resource import BUILTIN, Resource
 from gsched.model.hosts.shared_resource import SharedInstance, limits_of
@@ -22,9 +24,11 @@ from gsched.model.jobs.notice import WAYS
 from gsched.model.queues.application import Application
 from gsched.model.queues.exception_thresholds import DETECT_IDLE_AFTER_S
 from gsched.model.queues.fairshare_factors import FairshareFactors
+from gsched.model.queues.guarantee import GuaranteePool, ServiceClass
 from gsched.model.queues.limit import Limit
 from gsched.model.queues.preempt_sparing import Sparing
 from gsched.model.queues.queue import Queue
+from gsched.model.queues.reservation_policy import ReservationPolicy
 from gsched.model.queues.user import UserGroup, UserLimits
 from gsched.model.queues.window import Window
 from gsched.model.web_front import WebFront
@@ -132,9 +136,29 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """ENABLE_USER_RESUME: users let their jobs go on that an administrator has suspended."""
     only_admins_move: bool = False
     """JOB_POSITION_CONTROL_BY_ADMIN: gtop and gbot are for administrators alone."""
+    reservations_of_user: int = 100
+    """ADVRSV_USER_LIMIT: advance reservations that one user who is no administrator may have."""
+    default_user_group: str = ""
+    """DEFAULT_USER_GROUP: of jobs that name none with -G; empty: they count for no group."""
+    host_intersection: bool = False
+    """ENABLE_HOST_INTERSECTION: of the hosts of -m those count that the queue uses; otherwise it must use all."""
+    max_asked_hosts: int | None = None
+    """LSB_MAX_ASKED_HOSTS_NUMBER: how many hosts and host groups -m may name; None: any number."""
+    max_messages: int | None = None
+    """MAX_JOB_MSG_NUM: how many message boxes a job has, from 0 on; None: any number."""
+    max_attached_kib: int | None = None
+    """MAX_JOB_ATTA_SIZE: how much may be attached to one message; None: as much as to all of a job's."""
+    only_admins_force: bool = False
+    """PRIVILEGED_USER_FORCE_BKILL: gkill -r is for administrators alone, and gkill for others."""
     host_history_days: int = 366
     """HOST_HISTORY_DAYS (ours): how long what was seen of hosts, and said of starts, is kept; 0: for ever."""
-    max_job_id: int = 2147483646
+    job_history_days: int = 0
+    """JOB_HISTORY_DAYS (ours): how long a finished job is kept, with all that belongs to it; 0: for ever."""
+    event_history_days: int = 0
+    """EVENT_HISTORY_DAYS (ours): how long what happened to a finished job is kept; 0: as long as the job."""
+    event_history_mb: int = 0
+    """EVENT_HISTORY_SIZE (ours): how much is kept of what happened, the newest; 0: there is no limit."""
+    max_job_id: int = LARGEST_JOB_NUMBER
     max_pending: int | None = None
     """MAX_PEND_JOBS: of everybody together."""
     max_pending_slots: int | None = None
@@ -197,6 +221,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     preempt_requeue: bool = False
     """PREEMPT_ACTION=requeue (ours): rerunnable jobs that are preempted go back to pending instead of being
     suspended. GPUs are only ever freed that way: a suspended process keeps its memory on the device."""
+    resizable: str = ""
+    """RESIZABLE_JOBS, see gsched.model.jobs.job.RELEASES; empty: N."""
     sparing: Sparing = Sparing()
     """MAX_JOB_PREEMPT: how often one job may be preempted."""
     max_preexec_retry: int | None = None
@@ -208,6 +234,11 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """JOB_POSTPROC_TIMEOUT: the same of what runs after it."""
     default_after_failed_control: bool = False
     """JOB_CONTROLS_FAIL_DEFAULT_ACTION: where a command of JOB_CONTROLS fails, it is done as without one."""
+    reserves_per_task: bool = False
+    """RESOURCE_RESERVE_PER_TASK or _PER_SLOT: what rusage[] names without a method is reserved for each task."""
+    preexec_excludes: str = ""
+    """PREEXEC_EXCLUDE_HOST_EXIT_VALUES: exit codes of pre-execution commands after which the job does not come back to
+    the host (gsched.model.jobs.requeue_exits)."""
     preexec_exit: bool = False
     """LOCAL_MAX_PREEXEC_RETRY_ACTION=EXIT: the job ends then; otherwise it is suspended (PSUSP)."""
     prices: Prices = Prices()
@@ -219,6 +250,13 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     max_dispatch_per_cycle: int | None = None
     factors: dict[str, float] = {}
     """Fields of FairshareFactors that are stated; what holds in a queue says model.fairshare_factors."""
+
+    def too_many_hosts(self, names: Sequence[str]) -> str:
+        """Why -m may not name so many hosts and groups; empty: it may."""
+        most = self.max_asked_hosts
+        if most is None or len(names) <= most:
+            return ""
+        return f"-m names {len(names)} hosts; at most {most} are allowed (LSB_MAX_ASKED_HOSTS_NUMBER)"
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -373,6 +411,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     dcgm_mapping_dir: str = ""
     """GSCHED_DCGM_JOB_MAPPING_DIR: where agents write which jobs are on which GPU, for the DCGM exporter; empty:
     nowhere. Read by an agent at its start."""
+    job_tmpdir: JobTmpdir = JobTmpdir()
+    """LSB_JOB_TMPDIR, LSB_SET_TMPDIR: the temporary directory of each job; read by an agent at its start."""
     pre_post_exec_user: str = ""
     """LSB_PRE_POST_EXEC_USER: who runs the commands before and after jobs that queues and profiles name; empty: the
     job's user. Agents read both at their start."""
@@ -383,6 +423,11 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     limits: tuple[Limit, ...] = ()
     limit_settings: dict[str, tuple[str, ...]] = {}
     """Name of a limit -> its section as it was written, `KEY = value` each."""
+    service_classes: dict[str, ServiceClass] = {}
+    pools: tuple[GuaranteePool, ...] = ()
+    reservation_policies: tuple[ReservationPolicy, ...] = ()
+    """Who besides administrators makes advance reservations."""
+    """GuaranteedResourcePool sections."""
     users: dict[str, UserLimits] = {}
     """lsb.users by name; "default" and `group@` too."""
     user_groups: dict[str, UserGroup] = {}

@@ -11,6 +11,7 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.model.gpus.gpu_idle import IdleWarning
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.job_signal import OwedSignal
 from gsched.model.jobs.notice import Notice
 from gsched.model.ledgers.allocation import Allocation
 
@@ -210,10 +211,12 @@ class JobFinished(JobEvent, frozen=True, kw_only=True, tag="job_finished"):
     result: AttemptResult
     parts_cpu_s: dict[str, float] = {}
     """Host that is not the first -> CPU seconds used there that `result` counts."""
+    post_processed: bool = False
+    """Nothing of the job is left on its hosts: no JobPostProcessed follows. Stores of before say that by the latter."""
 
 
 class JobPostProcessed(JobEvent, frozen=True, kw_only=True, tag="job_post_processed"):
-    """Nothing of the job is left on its hosts."""
+    """Nothing of the job is left on its hosts, some time after its end."""
 
     attempt: int
     failed: bool = False
@@ -369,6 +372,16 @@ class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_re
     """LSF's keyword for a job that the system ends by it; empty: a failed GPU's or a deadline's."""
     step: int | None = None
     """This step of the job alone is meant (scancel JOB.STEP)."""
+    owed: OwedSignal | None = None
+    """How it is kept for the hosts of a job that has started; None: it was not."""
+
+
+class JobSignalsSent(JobEvent, frozen=True, kw_only=True, tag="job_signals_sent"):
+    """A host has told that it has sent the attempt the signals up to this number."""
+
+    attempt: int
+    host: str
+    number: int
 
 
 class JobStatusLost(JobEvent, frozen=True, kw_only=True, tag="job_status_lost"):
@@ -543,6 +556,22 @@ class NumbersRaised(Event, frozen=True, kw_only=True, tag="numbers_raised"):
     why: str = ""
 
 
+class PastJobRecorded(JobEvent, frozen=True, kw_only=True, tag="past_job_recorded"):
+    """A finished job of another batch system, whose history this one goes on from: what its accounting says. `at` is
+    when it was taken over. Without a `result` it is an array, whose elements in `spec.indices` are known so far.
+    """
+
+    cluster: str
+    spec: JobSpec
+    state: str
+    submitted_at: float
+    dispatched_at: float | None = None
+    finished_at: float
+    allocation: Allocation | None = None
+    effective_req: str = ""
+    result: AttemptResult | None = None
+
+
 class StoreRenewed(Event, frozen=True, kw_only=True, tag="store_renewed"):
     """The store goes on as this generation of it, with what was left of one that is lost."""
 
@@ -573,6 +602,7 @@ AnyEvent = (
     | ArrayElementsRequeued
     | JobRequeueRequested
     | JobEndWarned
+    | JobSignalsSent
     | JobPreemptionWithdrawn
     | JobResizeWithdrawn
     | JobRequeued
@@ -600,9 +630,11 @@ AnyEvent = (
     | ConfigApplied
     | HostGpusKnown
     | NumbersRaised
+    | PastJobRecorded
     | StoreRenewed
 )
 
+PAST_JOB = "past_job_recorded"
 GPU_CURVES = "job_gpu_curves"
 """The kind of the only events that are long and that hardly anybody asks for."""
 

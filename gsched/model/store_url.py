@@ -5,8 +5,9 @@ An address holds no password: it is read by whoever reads lsf.conf, and by `ps`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 
@@ -24,8 +25,7 @@ _VERIFYING = ("verify-full", "verify-ca")
 _LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True)
-class StoreUrl:
+class StoreUrl(msgspec.Struct, frozen=True):
     """An address that has been checked."""
 
     text: str

@@ -27,12 +27,14 @@ from gsched.policy.limits.limit_sections import BUCKET, CLASS, QUEUE
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.order.serving_order import ReasonKey, ServingOrder
+from gsched.policy.place.lending_turn import LendingTurn
 from gsched.policy.place.placement import FoundPlace, Placer, RefusedPlace
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.shared_resources import SharedLeft
 from gsched.policy.preempt.gpu_growth import GpuGrowth
 from gsched.policy.preempt.lent_gpus import MOST_ALIKE, LentGpus
 from gsched.policy.preempt.preemption import Preemptor
+from gsched.policy.preempt.slot_growth import SlotGrowth
 from gsched.policy.requirement.demand_cache import Demands
 from gsched.resreq.parsing.gpu import RANGE
 
@@ -77,6 +79,7 @@ class _Cycle:
         self._now = now
         self._budget = budget
         self._served = 0
+        self._placements: list[Placement] = []
         rules = FitRules.of(snapshot, now)
         self._field = CycleColumns(snapshot, rules)
         self._demands = Demands(snapshot.local_type)
@@ -87,10 +90,13 @@ class _Cycle:
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
         self._lent = LentGpus(snapshot, now, trial, self._reservations, self._preemptor.gone)
         self._growth = GpuGrowth(snapshot, now, trial, self._limits, self._reservations, self._demands)
+        self._slot_growth = SlotGrowth(snapshot, now, self._limits, self._reservations, self._demands)
         self._turns = CycleTurns(snapshot, turn, self._field, trial)
+        self._lending = LendingTurn(
+            snapshot, self._limits, self._guard, self._placements, self._reservations, self._demands
+        )
         self._shared = SharedLeft(snapshot, self._field.columns, self._limits)
         self._placer = Placer(snapshot, rules, self._field, self._demands, self._limits, self._guard)
-        self._placements: list[Placement] = []
         self._elastic: list[tuple[int, Bucket]] = []
         """Of these those of jobs that may have more GPUs: place in the list, bucket."""
         self._preempted: list[Preempted] = []
@@ -111,11 +117,20 @@ class _Cycle:
         order = ServingOrder(self._snapshot, live, closed, reserved=coming_first(self._snapshot))
         try:
             truncated = not (yield from self._place(order))
-            passed_over = () if self._turns.has_ended_early else (*order.passed_over(), *self._only_planned)
+            owed, refused = order.passed_over(), _Reasons()
+            if not truncated and self._lending.are_due() and not self._turns.has_ended_early:
+                again = self._lending.order(order, closed)
+                refused = {each: self._reasons.pop(each, ()) for each in self._lending.borrowers}
+                truncated = not (yield from self._place(again))
+                owed = [*(key for key in owed if key not in self._lending.borrowers), *again.passed_over()]
+            passed_over = () if self._turns.has_ended_early else (*owed, *self._only_planned)
+            deferred = self._lending.unserved(self._reasons) if truncated else frozenset()
+            self._reasons |= {each: refused[each] for each in deferred if refused.get(each)}
             unexplained = yield from self._explain(passed_over, truncated)
         finally:
             self._field.close()
             order.close()
+            self._lending.close()
         is_partial = truncated or self._turns.has_ended_early
         resumed = () if is_partial else tuple(self._preemptor.resumable())
         placements, grown = self._growth.lend(self._placements, self._elastic, self._preemptor.gone)
@@ -130,6 +145,8 @@ class _Cycle:
             unexplained,
             self._turns.has_ended_early,
             (*self._lent.resized.values(), *grown),
+            () if is_partial else tuple(self._slot_growth.grow(self._preemptor.gone)),
+            deferred,
         )
 
     def _is_turn_over(self, work: int) -> bool:
@@ -167,6 +184,8 @@ class _Cycle:
         note, turns = future.placements.append, future.turns
         field, budget, fast = self._field, self._budget, 0
         for job_id, bucket in order:
+            if self._lending.is_placed(job_id):
+                continue
             if self._served and self._served + field.steps >= budget:
                 return False
             self._served += 1
@@ -220,7 +239,8 @@ class _Cycle:
             displaced = self._make_way(bucket) or self._make_room(job_id, bucket)
             if displaced is None:
                 scope = CLASS if found.whole_class else BUCKET
-                self._refuse(bucket, found.reasons, scope, order, is_planned=self._plan_start(job_id, bucket))
+                is_planned = not self._lending.awaits(bucket) and self._plan_start(job_id, bucket)
+                self._refuse(bucket, found.reasons, scope, order, is_planned=is_planned)
                 return
             found = displaced
         self._start(job_id, bucket, found, order)

@@ -7,63 +7,72 @@ This module must never look at a text or at a host: reading is syntax's work, ju
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import msgspec
+from msgspec.structs import replace
 
-@dataclass(frozen=True, slots=True)
-class Number:
+_OF_THE_TEXT = ("position", "source")
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """A value that knows where it was read: equal to all that say the same, wherever that stood."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._says() == other._says()
+
+    def __hash__(self) -> int:
+        return hash(self._says())
+
+    def _says(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__struct_fields__ if name not in _OF_THE_TEXT)
+
+
+class Number(_Said, frozen=True):
     """A number. `text` is as typed; `has_unit` that a size such as `16G` was typed, and `value` then is MiB."""
 
     value: float
     text: str
     has_unit: bool = False
-    position: int = field(default=0, compare=False)
+    position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StringValue:
+class StringValue(msgspec.Struct, frozen=True):
     """A string value: `'...'`, or a bare word where only a string can stand (`type == X86_64`)."""
 
     value: str
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(_Said, frozen=True):
     """A resource. As the right side of a comparison it is a string value if the left side turns out to be text."""
 
     name: str
-    position: int = field(default=0, compare=False)
+    position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Defined:
+class Defined(_Said, frozen=True):
     """`defined(R)`: the host has a value of R."""
 
     name: str
-    position: int = field(default=0, compare=False)
+    position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(msgspec.Struct, frozen=True):
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Negate:
+class Negate(msgspec.Struct, frozen=True):
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Parenthesized:
+class Parenthesized(msgspec.Struct, frozen=True):
     """Parentheses, kept because a requirement is shown as it was typed."""
 
     inner: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(msgspec.Struct, frozen=True):
     """`op` is one of `* / + -`."""
 
     op: str
@@ -71,8 +80,7 @@ class Arithmetic:
     right: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """`op` is one of `> < >= <= == = !=`; `=` is kept as typed and means `==`."""
 
     op: str
@@ -85,15 +93,13 @@ class Comparison:
         return isinstance(self.right, StringValue)
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOf(msgspec.Struct, frozen=True):
     """Terms joined by `&&`; at least two."""
 
     terms: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(msgspec.Struct, frozen=True):
     """Terms joined by `||`; at least two."""
 
     terms: tuple[Expression, ...]
@@ -119,8 +125,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return ()
 
 
-@dataclass(frozen=True, slots=True)
-class OrderKey:
+class OrderKey(_Said, frozen=True):
     """One key of `order[...]`: a resource, or an expression such as `mem/2`, whose text is then the `name`.
 
     `is_reversed` when a `-` stood before it, `resort` when a `!` did (hosts are sorted anew after each placement).
@@ -129,13 +134,12 @@ class OrderKey:
 
     name: str
     is_reversed: bool = False
-    position: int = field(default=0, compare=False)
+    position: int = 0
     expression: Expression | None = None
     resort: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(msgspec.Struct, frozen=True):
     """One phase of a reservation: `amount` for `duration_s` seconds, then the next; None lasts to the job's end.
 
     With `decay` the amount falls linearly to nothing over the duration.
@@ -147,8 +151,7 @@ class Phase:
     decay: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(_Said, frozen=True):
     """One `name=amount[/method]` of `rusage[...]`. Sizes are MiB; `text` is the amount as typed.
 
     `method` is "job", "host", "task" or empty for the cluster's default. Without `duration_s` (seconds) it lasts as
@@ -161,7 +164,7 @@ class Reservation:
     amount: float
     text: str
     method: str = ""
-    position: int = field(default=0, compare=False)
+    position: int = 0
     duration_s: float | None = None
     decay: bool = False
     threshold: float | None = None
@@ -175,8 +178,7 @@ UNLISTED = -1
 """Value of `ptile` where only `ptile_types` are given: hosts of other types get no tasks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(_Said, frozen=True):
     """How tasks spread over hosts. At most one of hosts, ptile, block and stripe is set; gtile may stand beside it.
 
     hosts: 1 (all on one host) or -1 (lifts the queue's span). ptile: tasks per host, BY_HOST for `'!'` (the host's
@@ -191,19 +193,17 @@ class Span:
     block: int | None = None
     stripe: int | None = None
     gtile: int | None = None
-    position: int = field(default=0, compare=False)
+    position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SameKey:
+class SameKey(_Said, frozen=True):
     """One name of `same[...]`: all hosts of the job agree in its value."""
 
     name: str
-    position: int = field(default=0, compare=False)
+    position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Cu:
+class Cu(_Said, frozen=True):
     """`cu[...]`: how tasks spread over compute units. What was not given is empty, None or False.
 
     `pref` is "config", "minavail", "maxavail" or "bestfit"; `usablecuslots` the fewest slots that a unit must offer.
@@ -215,11 +215,10 @@ class Cu:
     excl: bool = False
     balance: bool = False
     usablecuslots: int | None = None
-    position: int = field(default=0, compare=False)
+    position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Affinity:
+class Affinity(_Said, frozen=True):
     """`affinity[unit(number,same=..,exclusive=(level,scope))*factor:cpubind=..:membind=..:distribute=..]`.
 
     `unit` and the levels are "numa", "socket", "core" or "thread"; `number` units per task, `factor` times as many in
@@ -237,11 +236,10 @@ class Affinity:
     distribute: str = ""
     pack_level: str = ""
     pack_number: int = 0
-    position: int = field(default=0, compare=False)
+    position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(_Said, frozen=True):
     """A simple requirement; a section that was not given is None or empty. `source` is the text it was read from.
 
     `rusage` is the first of the alternatives that `rusage[a || b]` gives; `rusage_alternatives` holds all of them,
@@ -253,7 +251,7 @@ class Requirement:
     rusage: tuple[Reservation, ...] = ()
     span: Span | None = None
     same: tuple[SameKey, ...] = ()
-    source: str = field(default="", compare=False)
+    source: str = ""
     rusage_alternatives: tuple[tuple[Reservation, ...], ...] = ()
     cu: Cu | None = None
     affinity: Affinity | None = None
@@ -264,17 +262,15 @@ class Requirement:
         return self.rusage_alternatives or (self.rusage,)
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(_Said, frozen=True):
     """`count*{requirement}` of a compound requirement; a count of None takes the tasks that the others leave."""
 
     count: int | None
     requirement: Requirement
-    position: int = field(default=0, compare=False)
+    position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Compound:
+class Compound(_Said, frozen=True):
     """`2*{...} + 3*{...}`, or `{2*{...} + 3*{...}} same[...]`: each term's tasks have a requirement of their own.
 
     Terms are placed in this order. Only the last may lack a count. `same` holds over all hosts of the job.
@@ -282,8 +278,8 @@ class Compound:
 
     terms: tuple[Term, ...]
     same: tuple[SameKey, ...] = ()
-    source: str = field(default="", compare=False)
-    position: int = field(default=0, compare=False)
+    source: str = ""
+    position: int = 0
 
     @property
     def tasks(self) -> int | None:
@@ -292,21 +288,19 @@ class Compound:
         return None if None in counts else sum(count for count in counts if count is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(msgspec.Struct, frozen=True):
     """One choice of alternatives. It counts from `delay_s` seconds after submission on; 0 for the first."""
 
     requirement: Requirement | Compound
     delay_s: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Alternatives:
+class Alternatives(_Said, frozen=True):
     """`{...} || {...}@120`: the first choice that can be met is taken; at least two."""
 
     choices: tuple[Alternative, ...]
-    source: str = field(default="", compare=False)
-    position: int = field(default=0, compare=False)
+    source: str = ""
+    position: int = 0
 
 
 AnyRequirement: TypeAlias = Requirement | Compound | Alternatives

@@ -165,6 +165,23 @@ class ProcessExecutor:
                 main = next((each for each in there if each.pid == inside), main)
             process_tree.send(main, signum)
 
+    async def pass_on(
+        self, job_id: int, attempt: int, number: int, act: Callable[[], Coroutine[object, object, None]]
+    ) -> None:
+        """Send the signal of that number by `act` when the job has begun, unless it or a later one was sent before."""
+        held = self._running(job_id, attempt)
+        if held is not None:
+            await self._once_begun(held, lambda: self._pass_on(held, number, act))
+
+    async def _pass_on(self, held: Attempt, number: int, act: Callable[[], Coroutine[object, object, None]]) -> None:
+        if number > self._spool.last_signal(held.name):
+            self._spool.note_signal(held.name, number)
+            await act()
+
+    def last_signal(self, job_id: int, attempt: int) -> int:
+        """Number of the last signal that was passed on to it; 0: none was."""
+        return self._spool.last_signal(attempt_name(job_id, attempt))
+
     async def terminate(
         self,
         job_id: int,

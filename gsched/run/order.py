@@ -31,6 +31,8 @@ class JobStep(msgspec.Struct, frozen=True, kw_only=True):
     """Whose pre-execution command it is: `job`, `queue` or `application`; empty: none."""
     is_site: bool = False
     """Configured by the site: runs in /tmp with a plain PATH, not in the job's directory with the job's PATH."""
+    undoes_first: bool = False
+    """Of a step after the job: takes back what the very first step has made, and is not run where that one failed."""
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """Attempt folders: what an agent and its supervisors tell each other through files, and what survives both.
 
-SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits`, `reported`, `action_due`, `stopped` (by the agent),
-`claim`, `started`, `status` (by the supervisor), the job's output where it has no file of its own, its script and its
-list of hosts.
+SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits`, `reported`, `action_due`, `stopped`, `signalled` (by
+the agent), `claim`, `started`, `status` (by the supervisor), the job's output where it has no file of its own, its
+script and its list of hosts.
 Folders are 0700, files 0600. Where an agent of root runs jobs of others they are 0711, from the directory itself on:
 these go through to what is theirs there, by its name (script, list of hosts, input, output), and to nothing else.
 SPOOL/spare/ holds folders that were emptied, for further attempts (run.spare_folders).
@@ -228,6 +228,19 @@ class Spool:
         """Note that the job has been warned; where that cannot be written down it may be warned again."""
         with contextlib.suppress(OSError):
             write_file(str(self.folder(name) / attempt_files.WARNED), b"")
+
+    def last_signal(self, name: str) -> int:
+        """Number of the last signal that was passed on to it; 0: none was."""
+        try:
+            with open(self.path(name, attempt_files.SIGNALLED), encoding="ascii") as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            return 0
+
+    def note_signal(self, name: str, number: int) -> None:
+        """Write down that it is passed on; where that cannot be, it may be sent again."""
+        with contextlib.suppress(OSError):
+            replace_file(self.path(name, attempt_files.SIGNALLED), b"%d" % number)
 
     def wants_requeue(self, name: str) -> bool:
         """Whether the job has asked to run again when it has ended."""

@@ -25,8 +25,17 @@ _SIMULATED = (
 _PARAMS_NOT_SIMULATED = frozenset(
     {
         *("egroup_update_s", "mail_to", "mail_program", "mail_server", "notice_ways", "notice_proxy", "clean_period_s"),
-        *("host_history_days", "clean_period_done_s", "detect_idle_after_s", "default_job_group"),
-        *("max_requeue", "users_resume", "only_admins_move"),
+        *(
+            "host_history_days",
+            "job_history_days",
+            "event_history_days",
+            "event_history_mb",
+            "clean_period_done_s",
+            "detect_idle_after_s",
+            "default_job_group",
+        ),
+        *("max_requeue", "users_resume", "only_admins_move", "only_admins_force", "max_messages", "max_attached_kib"),
+        "reservations_of_user",
         *("gmem_action", "gpu_foreign", "gpu_foreign_kill_s", "gpu_foreign_mib", "gpu_fatal_xids", "gpu_clean_probes"),
         *("gpu_max_temperature_c", "gpu_health_check", "gpu_health_timeout_s", "gpu_health_interval_h"),
         *("host_lost_after_s", "job_report", "stdout_direct", "max_requests_per_s", "max_preexec_retry"),

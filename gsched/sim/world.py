@@ -168,8 +168,10 @@ class World:
         self._looks: set[float] = set()
         """Moments of the agenda at which nothing but a look is due."""
         self._number = 0
+        sparing = [config.params.sparing, *(each.sparing for each in config.queues.values())]
+        sparing += [each.sparing for each in config.applications.values()]
         self._polls = any(limit.gpu_hours is not None for limit in config.limits) or (
-            config.params.min_run_before_preempt_s > 0
+            config.params.min_run_before_preempt_s > 0 or any(each.interval_s for each in sparing)
         )
         budgets = [limit.budget_window_s for limit in config.limits]
         self._patience_s = max(PATIENCE_S, *(2 * window for window in budgets), 0.0)

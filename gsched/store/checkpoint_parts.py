@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.store.safeguards.failure import error_text
+from gsched.store.safeguards.read_failure import is_away
 from gsched.store.tables.schema import blob, checkpoint
 
 MARK = b"parts\n"
@@ -45,18 +46,36 @@ def checksum(seq: int, payload: bytes) -> int:
 
 
 def whole_checkpoint(engine: Engine, seq: int, last_seq: int) -> bytes | None:
-    """The state of the checkpoint of event `seq`; None when it is damaged, gone, or of an event that is not there."""
+    """The state of the checkpoint of event `seq`; None when it is damaged, gone, or of an event that is not there.
+
+    Raises DBAPIError where the database did not answer, which says nothing of the checkpoint.
+    """
     return _read(engine, seq, last_seq)[0]
 
 
 def fault_of(engine: Engine, seq: int, last_seq: int) -> str:
-    """Why `whole_checkpoint` gives nothing; empty: it does."""
+    """Why `whole_checkpoint` gives nothing; empty: it does. Raises as that."""
     return _read(engine, seq, last_seq)[1]
 
 
-def state_in(connection: Connection, seq: int, last_seq: int) -> bytes | None:
-    """As `whole_checkpoint`, for who must tell damage from a database that is away: raises DBAPIError."""
-    return _look(connection, seq, last_seq)[0]
+def looked_through(engine: Engine, seq: int, last_seq: int) -> Iterator[bool]:
+    """Whether the checkpoint of event `seq` is whole, as far as it has been looked at: a part at each step, and at the
+    first that is not there or damaged it is over. Raises as `whole_checkpoint`.
+    """
+    try:
+        with engine.connect() as connection:
+            payload, _ = _row(connection, seq, last_seq)
+        yield payload is not None
+        for name in names_in(payload or b""):
+            with engine.connect() as connection:
+                is_there = _part(connection, name)[0] is not None
+            yield is_there
+            if not is_there:
+                return
+    except DBAPIError as error:
+        if is_away(error):
+            raise
+        yield False
 
 
 def _read(engine: Engine, seq: int, last_seq: int) -> tuple[bytes | None, str]:
@@ -65,10 +84,19 @@ def _read(engine: Engine, seq: int, last_seq: int) -> tuple[bytes | None, str]:
         with engine.connect() as connection:
             return _look(connection, seq, last_seq)
     except DBAPIError as error:
+        if is_away(error):
+            raise
         return None, f"it cannot be read: {error_text(error)}"
 
 
 def _look(connection: Connection, seq: int, last_seq: int) -> tuple[bytes | None, str]:
+    payload, fault = _row(connection, seq, last_seq)
+    names = names_in(payload or b"")
+    return _joined(connection, names) if names else (payload, fault)
+
+
+def _row(connection: Connection, seq: int, last_seq: int) -> tuple[bytes | None, str]:
+    """What the checkpoint's row holds, or what is wrong with it."""
     if seq > last_seq:
         return None, f"{last_seq} is the newest event"
     query = select(checkpoint.c.crc, checkpoint.c.payload).where(checkpoint.c.seq == seq)
@@ -81,20 +109,26 @@ def _look(connection: Connection, seq: int, last_seq: int) -> tuple[bytes | None
         return None, "its values are of another kind"
     if crc != checksum(seq, payload):
         return None, "its content is not what was stored"
-    names = names_in(payload)
-    return _joined(connection, names) if names else (payload, "")
+    return payload, ""
 
 
 def _joined(connection: Connection, names: Sequence[str]) -> tuple[bytes | None, str]:
     found = []
     for name in names:
-        data = connection.scalar(select(blob.c.data).where(blob.c.id == name))
+        data, fault = _part(connection, name)
         if data is None:
-            return None, f"its part {name} is missing"
-        if not isinstance(data, bytes) or part_id(data) != name:
-            return None, f"its part {name} is not what was stored"
+            return None, fault
         found.append(data)
     return b"".join(found), ""
+
+
+def _part(connection: Connection, name: str) -> tuple[bytes | None, str]:
+    data = connection.scalar(select(blob.c.data).where(blob.c.id == name))
+    if data is None:
+        return None, f"its part {name} is missing"
+    if not isinstance(data, bytes) or part_id(data) != name:
+        return None, f"its part {name} is not what was stored"
+    return data, ""
 
 
 def unnamed(connection: Connection, most: int) -> list[str]:

@@ -6,17 +6,15 @@ returned for is on disk.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, func, select
-from sqlalchemy.exc import DBAPIError
 
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import BadRequest, Internal, NotFound
@@ -24,11 +22,14 @@ from gsched.model.event import AnyEvent
 from gsched.model.views.start_estimate import StartEstimate
 from gsched.store import checkpoint_parts, passing_blobs
 from gsched.store.backends.opening import open_backend
+from gsched.store.backends.reading import answered, reading
 from gsched.store.checkpoint_retention import superseded
 from gsched.store.mark import StoreMark
 from gsched.store.packing.blob_packing import REMEMBERED
 from gsched.store.packing.packed_blobs import Dictionaries, unpack
 from gsched.store.packing.row_packing import ADD_BLOBS, RowPacking
+from gsched.store.retention.removal import HistoryRemoval
+from gsched.store.retention.unused_contents import UnusedContents
 from gsched.store.safeguards.first_look import last_seq
 from gsched.store.safeguards.lineage import Renewal
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
@@ -48,6 +49,7 @@ from gsched.store.tables.statements import ADD_HOSTS, insert_new, insert_rows, p
 MAX_BYTES = 900_000_000
 """Most a blob or a checkpoint may hold; SQLite's own limit is 1,000,000,000 for a row."""
 
+DAY_S = 86_400.0
 _log = logging.getLogger("gsched.store")
 _PUT_CHECKPOINT = upsert(checkpoint)
 _ADD_ESTIMATE = insert_new(start_estimate)
@@ -87,8 +89,10 @@ class EventLog:
         self._backend = open_backend(place, folder, self._clock, dict(witnesses or {}), renew=renew, lost=lost)
         self._last_seq = self._backend.mark.seq
         self._dictionaries = Dictionaries(self._backend.readers)
+        self.removal = HistoryRemoval(self._backend, self._mutex, self._today)
+        self.contents = UnusedContents(self._backend, self._mutex, self._today, lambda: self._packing)
         try:
-            self._packing = RowPacking(self._newest_dictionaries())
+            self._packing = RowPacking(*self._newest_dictionaries())
         except BaseException:
             self._backend.close()
             raise
@@ -203,6 +207,7 @@ class EventLog:
                     connection.execute(statement)
                 rows_of.write(connection)
                 put_jobs(connection, rows)
+                self.removal.note_ends(connection, rows)
                 _add_hosts(connection, hosts)
                 _add_estimates(connection, estimates)
 
@@ -233,7 +238,7 @@ class EventLog:
     def pack_some(self) -> None:
         """Make some rows small that a large batch has left as they were. Raises StoreFull, StoreBroken."""
         with self._mutex:
-            with self._reading() as connection:
+            with reading(self._backend) as connection:
                 piece = self._packing.next_piece(connection)
             self._backend.transact(piece.write)
             self._packing.done(piece)
@@ -274,21 +279,11 @@ class EventLog:
         with self._backend.readers.connect() as connection:
             return last_seq(connection)
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        try:
-            with self._backend.readers.connect() as connection:
-                yield connection
-        except DBAPIError as error:
-            raise self._backend.reading_failure(error) from error
-
     def replay(self, after_seq: int = 0) -> Iterator[StoredEvent]:
         """Stored events with a number greater than `after_seq`, in order, undecoded. Raises StoreBroken for a file that
         cannot be read at all."""
-        try:
+        with answered(self._backend):
             yield from stream_events(self._backend.readers, after_seq)
-        except DBAPIError as error:
-            raise self._backend.reading_failure(error) from error
 
     def read(
         self, after_seq: int = 0, quarantine: Quarantine | None = None
@@ -297,7 +292,8 @@ class EventLog:
 
         `quarantine` collects the jobs set aside; give the one that the checkpoint knew.
         """
-        return read_events(self.replay(after_seq), after_seq, quarantine if quarantine is not None else Quarantine())
+        aside = quarantine if quarantine is not None else Quarantine()
+        return read_events(self.replay(after_seq), after_seq, aside, lambda: self.removal.floor().seq)
 
     def save_checkpoint(self, seq: int, payload: bytes) -> None:
         """Keep the state as of event `seq`; of others those that gsched.store.checkpoint_retention says. Appends wait
@@ -319,14 +315,20 @@ class EventLog:
 
     def put_part(self, data: bytes) -> str:
         """Store a part of a checkpoint, and return its name. Raises StoreFull, StoreBroken."""
-        name = checkpoint_parts.part_id(data)
+        return self.put_parts([data])[0]
+
+    def put_parts(self, parts: Iterable[bytes]) -> list[str]:
+        """Store parts of a checkpoint at one go, and return their names. Raises StoreFull, StoreBroken."""
+        names: list[str] = []
 
         def write(connection: Connection) -> None:
-            insert_rows(connection, ADD_BLOBS, [(name, data)])
+            for data in parts:
+                names.append(checkpoint_parts.part_id(data))
+                insert_rows(connection, ADD_BLOBS, [(names[-1], data)])
 
         with self._mutex:
             self._backend.transact(write)
-        return name
+        return names
 
     def save_checkpoint_of(self, seq: int, names: Sequence[str]) -> None:
         """Keep the state as of event `seq` that these parts make up. Raises as `save_checkpoint`."""
@@ -334,7 +336,7 @@ class EventLog:
 
     def drop_parts(self, most: int) -> bool:
         """Take away up to so many parts of checkpoints that are not kept; says whether there may be more."""
-        with self._reading() as connection:
+        with reading(self._backend) as connection:
             gone = checkpoint_parts.unnamed(connection, most)
 
         def write(connection: Connection) -> None:
@@ -347,18 +349,20 @@ class EventLog:
 
     def newest_checkpoint(self) -> int:
         """Number of the last event in the newest checkpoint, whole or not; 0 where there is none."""
-        with self._reading() as connection:
+        with reading(self._backend) as connection:
             return int(connection.scalar(select(func.max(checkpoint.c.seq))) or 0)
 
     def load_checkpoint(self) -> tuple[int, bytes] | None:
         """(number of the last event in it, state) of the newest checkpoint that is whole, or None.
 
-        A damaged one is passed over with a line in the daemon's log: the replay then only takes longer.
+        A damaged one is passed over with a line in the daemon's log: the replay then only takes longer. Raises as
+        `replay` where the database does not answer: an older one would be no answer to that.
         """
-        with self._reading() as connection:
+        with reading(self._backend) as connection:
             rows = connection.execute(select(checkpoint.c.seq).order_by(checkpoint.c.seq.desc())).all()
         for seq in [int(row[0]) for row in rows]:
-            payload = checkpoint_parts.whole_checkpoint(self._backend.readers, seq, self._last_seq)
+            with answered(self._backend):
+                payload = checkpoint_parts.whole_checkpoint(self._backend.readers, seq, self._last_seq)
             if payload is not None:
                 return seq, payload
             _log.warning("store %s: the checkpoint of event %d is damaged and not used", self.name, seq)
@@ -366,7 +370,7 @@ class EventLog:
 
     def get_blob(self, name: str) -> bytes:
         """Content of a blob. Raises NotFound, or Internal when it is not what was stored."""
-        with self._reading() as connection:
+        with reading(self._backend) as connection:
             row: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == name))
             if row is None:
                 raise NotFound(f"the store {self.name} has no blob {name}")
@@ -375,11 +379,17 @@ class EventLog:
             raise Internal(f"blob {name} of the store {self.name} is damaged")
         return data
 
-    def _newest_dictionaries(self) -> list[tuple[int, bytes]]:
+    def _newest_dictionaries(self) -> tuple[list[tuple[int, bytes]], int]:
+        """And how many there are."""
         query = select(dictionary.c.number, dictionary.c.words).order_by(dictionary.c.number.desc()).limit(REMEMBERED)
-        with self._reading() as connection:
+        with reading(self._backend) as connection:
             rows: list[Any] = list(connection.execute(query))
-        return [(int(number), bytes(words)) for number, words in reversed(rows)]
+            count = int(connection.scalar(select(func.count()).select_from(dictionary)) or 0)
+        return [(int(number), bytes(words)) for number, words in reversed(rows)], count
+
+    def _today(self) -> int:
+        """Day since 1970."""
+        return max(0, int(self._clock.now() // DAY_S))
 
     def shortage(self) -> str:
         """Why new commands are better refused, though no write has failed yet; empty: nothing of that kind is known."""

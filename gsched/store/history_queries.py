@@ -17,8 +17,10 @@ from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.start_estimate import StartEstimate, first_said
 from gsched.model.views.view import EventRecord
 from gsched.store.safeguards.failure import error_text
+from gsched.store.safeguards.read_failure import unavailable
 from gsched.store.safeguards.server_failure import is_passing
 from gsched.store.tables.estimates import first_estimate
+from gsched.store.tables.floor import Floor, read_floor
 from gsched.store.tables.migrations import check_version, schema_version
 from gsched.store.tables.records import StoredEvent, select_events, stored
 from gsched.store.tables.schema import IRREGULAR, JobRow, event, job, start_estimate
@@ -89,6 +91,11 @@ class History:
     def last_seq(self) -> int:
         """Number of the newest committed event; 0 when there is none."""
         return int(self._rows(select(func.max(event.c.seq)))[0][0] or 0)
+
+    def floor(self) -> Floor:
+        """From which event on everything is there, and since when what is kept."""
+        with unavailable(self.name), self._engine.connect() as connection:
+            return read_floor(connection)
 
     def events_of(self, job_id: int) -> list[EventRecord]:
         """All events of a job, oldest first; empty for a job that never was."""
@@ -182,6 +189,14 @@ class History:
         """Some of each of these jobs' rows: for many of them."""
         return self._by_number(_TIMES, ids)
 
+    def numbers(self) -> list[int]:
+        """Of all jobs that have a row."""
+        return [int(row[0]) for row in self._tuples(select(job.c.job_id))]
+
+    def traits_of(self, ids: Iterable[int]) -> dict[int, int | None]:
+        """What happened to each of these jobs besides waiting and running, as far as its row tells."""
+        return {number: row[1] for number, row in self._by_number(("job_id", "traits"), ids).items()}
+
     def costs_of(self, ids: Iterable[int]) -> dict[int, Costs]:
         """Some of each of these jobs' rows: for many of them."""
         return self._by_number(_COSTS, ids)
@@ -253,19 +268,14 @@ class History:
 
     def _rows(self, query: Select[Any]) -> list[Any]:
         """All rows at once: a result that is read slowly would keep the write-ahead log from being reused."""
-        try:
-            with self._engine.connect() as connection:
-                return list(connection.execute(query).all())
-        except DBAPIError as error:
-            raise Unavailable(f"the store {self.name} cannot be read: {error_text(error)}") from error
+        with unavailable(self.name), self._engine.connect() as connection:
+            return list(connection.execute(query).all())
 
     def _tuples(self, query: Select[Any]) -> list[Any]:
         """The same as the driver gives them: SQLAlchemy's rows cost as much as SQLite itself."""
         try:
-            with self._engine.connect() as connection:
+            with unavailable(self.name), self._engine.connect() as connection:
                 return list(connection.execute(query).cursor.fetchall())
-        except DBAPIError as error:
-            raise Unavailable(f"the store {self.name} cannot be read: {error_text(error)}") from error
         except self._driver_error as error:
             raise Unavailable(f"the store {self.name} cannot be read: {error}") from error
 

@@ -11,17 +11,15 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from sqlalchemy import Connection, exists, select
-from sqlalchemy.exc import DBAPIError
 
-from gsched.base.errors import Unavailable
 from gsched.model.event import JobDispatched, JobFinished, JobSubmitted
 from gsched.store.checkpoint_parts import fault_of, part_id
 from gsched.store.history_queries import History
 from gsched.store.mark import StoreMark
 from gsched.store.packing.packed_blobs import Dictionaries, unpack
 from gsched.store.safeguards.continuity import loss_of
-from gsched.store.safeguards.failure import error_text
 from gsched.store.safeguards.first_look import last_seq
+from gsched.store.safeguards.read_failure import unavailable
 from gsched.store.tables.migrations import read_meta
 from gsched.store.tables.schema import blob, checkpoint, event, job
 from gsched.store.tables.sources import open_source
@@ -74,7 +72,8 @@ class Integrity:
             numbers = [int(row[0]) for row in connection.execute(select(checkpoint.c.seq).order_by(checkpoint.c.seq))]
             last = last_seq(connection)
         for seq in numbers:
-            fault = fault_of(self._engine, seq, last)
+            with unavailable(self._name):
+                fault = fault_of(self._engine, seq, last)
             if fault and self._has_checkpoint(seq):  # a master takes old ones away, their parts after them
                 yield f"the checkpoint of event {seq} is damaged: {fault}"
 
@@ -115,8 +114,5 @@ class Integrity:
         # SQLite's readers see one moment in any case, and PostgreSQL streams only within a transaction.
         wants = at_one_moment and not self._is_file
         engine = self._engine.execution_options(isolation_level="REPEATABLE READ") if wants else self._engine
-        try:
-            with engine.connect() as connection:
-                yield connection
-        except DBAPIError as error:
-            raise Unavailable(f"the store {self._name} cannot be read: {error_text(error)}") from error
+        with unavailable(self._name), engine.connect() as connection:
+            yield connection

@@ -13,13 +13,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, select
-from sqlalchemy.exc import DBAPIError
 
-from gsched.base.errors import Unavailable
-from gsched.store.checkpoint_parts import state_in
-from gsched.store.safeguards.failure import error_text
+from gsched.store.checkpoint_parts import whole_checkpoint
 from gsched.store.safeguards.first_look import last_seq
-from gsched.store.safeguards.server_failure import is_passing
+from gsched.store.safeguards.read_failure import unavailable
 from gsched.store.tables.migrations import check_version, read_meta, schema_version
 from gsched.store.tables.records import PAGE, StoredEvent, select_events, stored
 from gsched.store.tables.schema import checkpoint, event
@@ -63,20 +60,11 @@ class LogTail:
             numbers = [int(row[0]) for row in connection.execute(query)]
             newest = last_seq(connection)
         for seq in numbers:
-            payload = self._state_of(seq, newest)
+            with unavailable(self._name):
+                payload = whole_checkpoint(self._engine, seq, newest)
             if payload is not None:
                 return seq, payload
             _log.warning("store %s: the checkpoint of event %d is damaged and not used", self._name, seq)
-        return None
-
-    def _state_of(self, seq: int, newest: int) -> bytes | None:
-        """None: the checkpoint is damaged. A database that is away says nothing of that."""
-        with self._reading() as connection:
-            try:
-                return state_in(connection, seq, newest)
-            except DBAPIError as error:
-                if is_passing(error):
-                    raise
         return None
 
     def newest_checkpoint(self) -> int:
@@ -96,8 +84,5 @@ class LogTail:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Connection]:
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except DBAPIError as error:
-            raise Unavailable(f"the store {self._name} cannot be read: {error_text(error)}") from error
+        with unavailable(self._name), self._engine.connect() as connection:
+            yield connection

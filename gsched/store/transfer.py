@@ -34,6 +34,7 @@ from gsched.store.safeguards.lock import StoreLock
 from gsched.store.safeguards.server_failure import is_passing
 from gsched.store.safeguards.server_promises import check_promises
 from gsched.store.tables import postgresql, sqlite
+from gsched.store.tables.floor import numbers_given_out
 from gsched.store.tables.migrations import (
     MIGRATIONS,
     check_version,
@@ -42,10 +43,20 @@ from gsched.store.tables.migrations import (
     read_meta,
     schema_version,
 )
-from gsched.store.tables.schema import blob, checkpoint, dictionary, event, host_record, job, meta, start_estimate
+from gsched.store.tables.schema import (
+    blob,
+    blob_use,
+    checkpoint,
+    dictionary,
+    event,
+    host_record,
+    job,
+    meta,
+    start_estimate,
+)
 from gsched.store.tables.statements import RowInsert, copy_rows, without_nul
 
-TABLES = (meta, event, job, dictionary, blob, checkpoint, host_record, start_estimate)
+TABLES = (meta, event, job, dictionary, blob, blob_use, checkpoint, host_record, start_estimate)
 PAGE = 200
 """Rows that are in memory at a time: one may be a script of many MiB."""
 _OF_ARRAY = array_of(-1)
@@ -147,7 +158,7 @@ def _copied(reading: Engine, into: Connection, source: str) -> Copied:
             cluster_id=values["cluster_id"],
             generation=int(values.get("generation", "1")),
             seq=last_seq(connection),
-            next_job_id=int(newest or 0) + 1,
+            next_job_id=max(int(newest or 0) + 1, numbers_given_out(connection)),
         )
         return Copied(mark, rows)
 

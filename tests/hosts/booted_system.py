@@ -25,7 +25,7 @@ PACKAGES = (
 )
 USERS = {"alice": 2001, "bob": 2002, "carol": 2003}
 WHEELS = "/wheels"
-EXTRAS = "[web]"
+EXTRAS = "[postgresql,web]"
 """Whose wheels are there as well."""
 _SOURCE = re.compile(r"^deb(?:\s+\[[^\]]*\])?\s+(\S+)\s+(\S+)\s+(?:.*\s)?main\b", re.M)
 

@@ -303,7 +303,7 @@ class Host:
         user: str = "root",
         check: bool = False,
         stdin: str = "",
-        timeout: float = 120.0,
+        timeout: float = 300.0,
         **options: Any,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; with `check` its exit code must be 0."""

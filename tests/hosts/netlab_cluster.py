@@ -30,7 +30,7 @@ CLUSTER = "lab"
 ENVDIR = "/etc/gsched"
 PORT = 6881
 SERVICE_USER = "gsched"
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """Catches a hang only: a machine may be slow, and busy with other tests."""
 FOLDERS = Locations(
     conf_dir=ENVDIR,

@@ -82,14 +82,24 @@ class LabDatabase:
         self.admin(f"CREATE DATABASE {ROLE} OWNER {ROLE}", "postgres")
 
     def follow(self, primary: LabDatabase) -> None:
-        """Be a standby of it, made from a copy, and wait until it has all."""
-        self._make_folder()
-        primary._certify(self)
+        """Be a standby of it, made from a copy, and wait until it has all. What this one had before is given up."""
+        if self._process is None:
+            self._make_folder()
+            primary._certify(self)
+        else:
+            self.host.run(["rm", "-rf", f"{FOLDER}/data"], check=True)
         where = f"host={primary.host.name} port={PORT} user=admin sslmode=require"
         words = ["-D", f"{FOLDER}/data", "-d", where, "-R", "-X", "stream", "-c", "fast", "--no-sync"]
         self.host.run([str(self._bin / "pg_basebackup"), *words], user=USER, check=True)
         self.start()
         while primary.admin("SELECT state FROM pg_stat_replication") != "streaming":
+            pass  # each look asks the server
+
+    def wait_for_standby(self) -> None:
+        """From now on each commit waits for the standby."""
+        self.admin("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.admin("SELECT pg_reload_conf()")
+        while self.admin("SELECT sync_state FROM pg_stat_replication") != "sync":
             pass  # each look asks the server
 
     def promote(self) -> None:

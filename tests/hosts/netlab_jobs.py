@@ -25,6 +25,17 @@ def output(host: Host, job_id: int) -> str:
     return printed_in(read(host, f"out.{job_id}"))
 
 
+def end_jobs(cluster: SharedCluster) -> None:
+    """End all jobs of alice, and wait until they have."""
+    cluster.run("gkill", "-r", "0", check=False)
+
+    def have_ended() -> bool:
+        lines = cluster.run("gjobs", "-noheader", "-o", "jobid", check=False).stdout.splitlines()
+        return not any(line.strip().isdigit() for line in lines)
+
+    cluster.until(have_ended, "jobs of alice do not end")
+
+
 def run_job(cluster: SharedCluster, text: str, *words: str, hosts: int = 0, slots: int = 1) -> tuple[list[str], str]:
     """Run a job of alice on so many slots of each host, or of so many hosts; its lines, and how it ended."""
     path = script(cluster.master_host, text)

@@ -1,33 +1,30 @@
-"""Ways to lose the leader of two masters, and rounds of them while clients submit, ask and kill all the time and an
-administrator reconfigures.
-
-No acknowledged job is lost, none starts twice, no GPU has two jobs, and all that clients were told can be true of one
-master; how long nothing was acknowledged is printed.
+"""Ways to lose the leader of two masters, or to replace it: by what happens to processes, the database, the network,
+and by a newer version. `netlab_rounds` plays them and says what must hold.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 import signal
-import statistics
+import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from netlab import Host, Lab
+from netlab import Host
 from netlab_cluster import PATIENCE_S, SERVICE_USER
 from netlab_masters import TwoMasters
-from recording_clients import Recorded
 
+import gsched
 from gsched.base.errors import LSF_FAILURE
 from gsched.base.machine.service import TOLD_TO_RESTART
 from gsched.master.succession import BROKEN_EXIT
+from gsched.store.tables.migrations import MIGRATIONS
 from tests.fakeclock.fakeclock import OFFSET_VARIABLE, NoCompiler, build
 from tests.support.asking import pause_s
-from tests.support.postgresql_server import NoServer
-
-PER_WAY = 5
-"""So many rounds (--fault-rounds) are one of each way; what is left over is dropped, but for one of each at least."""
 
 _LEADS_NO_MORE = {BROKEN_EXIT}
 """Exit codes of a master whose lease is lost, or whose store was taken over."""
@@ -35,6 +32,20 @@ _ENDS = {TOLD_TO_RESTART, LSF_FAILURE, BROKEN_EXIT}
 """Those of all that end by themselves: also of one that has handed over, or cannot reach the database as it starts."""
 _NEVER_SAID = ("Traceback", "internal error", "the engine stopped")
 _CLOCK = "/var/lib/fakeclock.so"
+_HANGING = "/var/local/hanging"
+# Read by each interpreter as it starts. The handler runs in the main thread, which is that of the loop.
+_HANGS_WHEN_TOLD = """\
+import signal, sys, time
+
+def hang(*_):
+    sys.modules["gsched.master.daemon"].HANG_S = 5.0
+    while True:
+        time.sleep(1)
+
+signal.signal(signal.SIGUSR2, hang)
+"""
+_NEWER = "/var/local/newer"
+_STEP = "\n\nMIGRATIONS.append(lambda connection: None)\n"
 
 
 class Losses:
@@ -60,7 +71,7 @@ class Losses:
             code = self.cluster.daemons[host.name, "master"].poll()
             if code is not None:
                 assert code in _ENDS, f"the master of {host} has ended with {code}"
-                self.cluster.start_daemon(host, "master")
+                self.masters.start(host)
                 return False
         _, other = self.leader()
         return self.masters.is_waiting(other) and "cannot be reached" not in self.masters.last_word(other)
@@ -81,16 +92,28 @@ class Losses:
         host, other = self.leader()
         self.cluster.kill(host, "master")
         self.led_by(other)
-        self.cluster.start_daemon(host, "master")
+        self.masters.start(host)
 
     def stop(self) -> None:
-        """SIGSTOP for longer than the lease, then SIGCONT: it ends by itself."""
+        """SIGSTOP for longer than the lease, then SIGCONT: it ends by itself, and says why."""
         host, other = self.leader()
         process = self.cluster.daemons[host.name, "master"]
         host.send(process, signal.SIGSTOP)
         self.led_by(other)
         host.send(process, signal.SIGCONT)
         self._ends(host)
+        # gRPC writes lines of its own there.
+        said = [line for line in self.cluster.log(host, "master").splitlines() if " gsched." in line][-1]
+        assert "the lease on the store" in said or "was taken over by" in said, said
+
+    def lose_host(self) -> None:
+        """The power of the leader's host fails; it is booted when the other one leads."""
+        host, other = self.leader()
+        self.cluster.power_off(host)
+        self.led_by(other)
+        self.cluster.boot(host)
+        if host is not self.cluster.master_host:
+            self.masters.start(host)
 
     def start_together(self) -> None:
         """Both are killed, and both start at once: one leads."""
@@ -98,7 +121,22 @@ class Losses:
         for host in both:
             self.cluster.kill(host, "master")
         for host in both:
-            self.cluster.start_daemon(host, "master")
+            self.masters.start(host)
+
+    def hang_services(self) -> None:
+        """The loop that answers calls hangs, the engine does not: who leads ends when its lease is over."""
+        host, other = self.leader()
+        folder = other.path(_HANGING)
+        if not folder.exists():
+            folder.mkdir()
+            (folder / "sitecustomize.py").write_text(_HANGS_WHEN_TOLD)
+        self.cluster.kill(other, "master")
+        self.masters.start_waiting(other, {"PYTHONPATH": _HANGING})
+        self.kill()
+        self.settle()
+        other.send(self.cluster.daemons[other.name, "master"], signal.SIGUSR2)
+        self._ends(other)
+        self.led_by(host)
 
     def hand_over(self) -> None:
         _, other = self.leader()
@@ -155,6 +193,29 @@ class Losses:
         )
         self.masters.database.free_disk()
 
+    def promote(self) -> None:
+        """The host of the database is lost, and its standby takes its place, for which each commit has waited; later
+        the host comes back as the standby.
+        """
+        self.fail_over()
+        self.follow_again()
+        self.masters.database.wait_for_standby()
+
+    def fail_over(self) -> None:
+        """The host of the database is lost, and its standby takes its place."""
+        lost, promoted = self.masters.database, self.masters.replica
+        assert promoted is not None
+        lost.host.power_off()
+        promoted.promote()
+        self.masters.database, self.masters.replica = promoted, lost
+
+    def follow_again(self) -> None:
+        """The host that was lost comes back as the standby."""
+        standby = self.masters.replica
+        assert standby is not None
+        standby.host.boot()
+        standby.follow(self.masters.database)
+
     # -- the network --------------------------------------------------------------------------------------------------
 
     def cut_database(self) -> None:
@@ -184,6 +245,45 @@ class Losses:
         self.led_by(other)
         host.mend_to(*others)
 
+    # -- another version ----------------------------------------------------------------------------------------------
+
+    def upgrade(self) -> None:
+        """The one that waits gets a version whose stores have a newer format, and leads; then the other one gets it, of
+        which the older version ends with a line.
+        """
+        host, other = self.leader()
+        older = self.cluster.daemons[host.name, "master"]
+        self.cluster.kill(other, "master")
+        self._install_newer(other)
+        self.masters.start_waiting(other)
+        self.hand_over()
+        self._is_refused(host, older)  # it has begun anew by itself, to wait
+        self._is_refused(host, self.masters.start(host))
+        del self.cluster.daemons[host.name, "master"]
+        self._install_newer(host)
+        self.masters.start_waiting(host)
+
+    def _is_refused(self, host: Host, process: subprocess.Popen[Any]) -> None:
+        """It ends, for the store has one format more than its master knows."""
+        known = self._formats(host)
+        refused = f"has format {known + 1}, made by a newer gsched; this one knows up to {known}\n"
+        code, said = process.wait(PATIENCE_S), self.cluster.log(host, "master")
+        assert code == LSF_FAILURE and said.endswith(refused), f"the master of {host} has ended with {code}: {said}"
+
+    def _install_newer(self, host: Host) -> None:
+        """A gsched whose stores have one format more than that of its master so far; its next start is of that one."""
+        source = host.path(_NEWER) / "gsched"
+        if not source.exists():
+            shutil.copytree(Path(gsched.__file__).parent, source)
+        with (source / "store/tables/migrations.py").open("a") as steps:
+            steps.write(_STEP)
+        self.masters.versions[host.name] = {"PYTHONPATH": _NEWER}
+
+    def _formats(self, host: Host) -> int:
+        """How many formats of the store the gsched knows that its master is of."""
+        source = host.path(_NEWER) / "gsched/store/tables/migrations.py"
+        return len(MIGRATIONS) + (source.read_text().count(_STEP) if source.exists() else 0)
+
     def _ends(self, host: Host) -> None:
         code = self.cluster.daemons[host.name, "master"].wait(PATIENCE_S)
         assert code in _LEADS_NO_MORE, f"the master of {host} has ended with {code}"
@@ -199,38 +299,3 @@ class Losses:
         done = self.cluster.run("ghosts", "-w", of.name, user="root", host=seen_by, check=False)
         lines = [line.split() for line in done.stdout.splitlines()[1:]]
         return lines[0][1] if lines and len(lines[0]) > 1 else ""
-
-
-def check_each_way(lab: Lab, ways: Sequence[str], rounds: int, *, disk_mib: int = 0) -> None:
-    """Lose the leader in each of these ways (methods of Losses), in any order, under load; all must be well."""
-    try:
-        masters = TwoMasters(lab, sim_gpus="2", disk_mib=disk_mib)
-    except NoServer as problem:
-        pytest.skip(str(problem))
-    cluster, c = masters.cluster, masters.c
-    held = cluster.submit("-m", "h3", "sleep 100000", user="alice", host=c)
-    cluster.becomes(held, "RUN")
-    rng = random.Random(7)
-    losses = Losses(masters, rng)
-    away_s: dict[str, list[float]] = {way: [] for way in ways}
-    with Recorded(cluster, c) as clients:
-        of_each = max(1, rounds // PER_WAY)
-        print(f"--fault-rounds {rounds}: {of_each} of each way, {of_each * len(ways)} in all")
-        for _ in range(of_each):
-            for way in rng.sample(ways, len(ways)):
-                clients.more(rng.randint(1, 4), since=time.monotonic())
-                began = time.monotonic()
-                getattr(losses, way)()
-                clients.more(1, since=time.monotonic())
-                away_s[way].append(clients.outage_s(began))
-                losses.settle()
-                cluster.run("gadmin", "reconfig", user=SERVICE_USER, host=losses.leader()[0])
-    for way, seconds in away_s.items():
-        median, longest = statistics.median(seconds), max(seconds)
-        print(f"{way}: {len(seconds)} rounds, median {median:.1f} s, longest {longest:.1f} s without a submission")
-    jobs, calls = clients.check(), clients.calls()
-    print(f"{jobs} jobs, {len(calls)} calls, {sum(call.end is None for call in calls)} of them without an answer")
-    assert cluster.field(held, "stat", user="alice", host=c) == "RUN"
-    assert sum("Starting (Pid" in line for line in masters.events(held)) == 1
-    losses.check_logs()
-    cluster.run("gadmin", "check-store", user=SERVICE_USER, host=losses.leader()[0])

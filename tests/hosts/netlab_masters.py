@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from netlab import Host, Lab
 from netlab_cluster import PATIENCE_S, SharedCluster, shared_cluster
 from netlab_database import LabDatabase
+
+from gsched.master.succession import BROKEN_EXIT
+from tests.support.asking import pause_s
 
 # Long enough for a master whose clock is an hour early.
 _PARAMS = """\
@@ -30,17 +35,43 @@ class TwoMasters:
         self.a, self.b, self.c = (lab.host(name) for name in ("h1", "h2", "h3"))
         self.database = LabDatabase(lab.host("h4"), disk_mib)
         self.replica = LabDatabase(lab.host("h5")) if has_replica else None
-        url = self.database.url_with(*([self.replica.host] if self.replica else []))
-        settings = {"LSF_MASTER_LIST": '"h1 h2"', "GSCHED_STORE": f'"{url}"'}
+        self.url = self.database.url_with(*([self.replica.host] if self.replica else []))
+        self.versions: dict[str, Mapping[str, str]] = {}
+        """Host -> the environment that chooses the gsched of its master, where that is another one than ours."""
+        settings = {"LSF_MASTER_LIST": '"h1 h2"', "GSCHED_STORE": f'"{self.url}"'}
         hosts = [self.a, self.b, self.c]
         files = {"lsb.params": "=" + _PARAMS}
         self.cluster = shared_cluster(lab, hosts, sim_gpus=sim_gpus, settings=settings, files=files, start=False)
         self.database.make(self.cluster)
         if self.replica is not None:
             self.replica.follow(self.database)
-        self.cluster.start()
-        self.cluster.start_daemon(self.b, "master")
+        self.cluster.start(is_ready=False)
+        self._become_ok()
+        self.start(self.b)
         self.waits(self.b)
+
+    def _become_ok(self) -> None:
+        """Wait until all hosts are; a master that was starved for longer than its lease is started again, as systemd
+        does.
+        """
+        until = time.monotonic() + PATIENCE_S
+        while set(self.cluster.states().values()) != {"ok"}:
+            code = self.cluster.daemons[self.a.name, "master"].poll()
+            assert code in (None, BROKEN_EXIT), f"the master of {self.a} has ended with {code}"
+            if code is not None:
+                self.start(self.a)
+            assert time.monotonic() < until, "the hosts do not become ok"
+            time.sleep(pause_s(0.0))
+
+    def start(self, host: Host, env: Mapping[str, str] | None = None) -> subprocess.Popen[Any]:
+        """Start the master of this host, in the version that it has."""
+        return self.cluster.start_daemon(host, "master", env={**self.versions.get(host.name, {}), **(env or {})})
+
+    def stop(self, host: Host) -> None:
+        """End the master of this host in peace."""
+        process = self.cluster.daemons.pop((host.name, "master"))
+        host.send(process, signal.SIGTERM)
+        process.wait(PATIENCE_S)
 
     def waits(self, host: Host) -> None:
         """Wait until the master of this host waits for another."""
@@ -49,7 +80,7 @@ class TwoMasters:
     def start_waiting(self, host: Host, env: Mapping[str, str] | None = None) -> None:
         """Start a master there, and wait until it waits."""
         before = len(self.cluster.log(host, "master"))
-        self.cluster.start_daemon(host, "master", env=env)
+        self.start(host, env)
         self.cluster.until(
             lambda: "waits to lead" in self.cluster.log(host, "master")[before:], f"the master of {host} does not wait"
         )

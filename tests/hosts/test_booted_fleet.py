@@ -14,7 +14,7 @@ from booted import Fleet, Host, until
 from booted_system import System, variant
 
 from gsched.wire.messages.protocol import PROTOCOL
-from tests.support.fleet_guide import AS_USER, ON_EVERY_HOST, ON_FIRST, commands_below
+from tests.support.fleet_guide import AS_USER, ON_EVERY_HOST, ON_FIRST, blocks_of, commands_below
 
 pytestmark = [pytest.mark.nightly, pytest.mark.needs_root, pytest.mark.system]
 
@@ -268,6 +268,38 @@ def test_a_changed_configuration_is_copied_again(fleet: Fleet) -> None:
     h2.run("systemctl restart gsched-door gsched-agent", check=True)
     until(lambda: states(fleet) == ["ok"] * 3, "the host is not back", SOON_S)
     assert re.search(r"^night +21 ", h2.run("gqueues", user="bob", check=True).stdout, re.M)
+
+
+def test_a_copy_is_made_every_day(fleet: Fleet) -> None:
+    """By the commands of docs/reliability.md; the timer starts it, and the oldest copies go."""
+    h1 = fleet.hosts["h1"]
+    secret = "/etc/gsched/backup.passphrase"
+    h1.run(f"echo open sesame, at last > {secret} && chown gsched {secret} && chmod 600 {secret}", check=True)
+    (block,) = blocks_of("reliability.md", "A copy every day")
+    h1.run(f"set -e\n{block.script.replace('--keep 14', '--keep 2')}", check=True)
+    assert "gsched-backup.service" in h1.run("systemctl list-timers --all --no-legend gsched-backup.timer").stdout
+    assert h1.run("systemctl show -P TimersCalendar gsched-backup.timer").stdout.strip(), "it is due by the calendar"
+    folder = "/run/systemd/system/gsched-backup.timer.d"
+    soon = "[Timer]\\nOnCalendar=*:*:0/5\\nRandomizedDelaySec=0\\nAccuracySec=1"
+    h1.run(f"mkdir -p {folder} && printf '{soon}\\n' > {folder}/soon.conf && systemctl daemon-reload", check=True)
+    h1.run("systemctl restart gsched-backup.timer", check=True)
+    seen: set[str] = set()
+
+    def copies() -> list[str]:
+        found = h1.run("ls /backup/gsched").stdout.split()
+        seen.update(found)
+        return found
+
+    until(lambda: copies() and len(seen) >= 4, "the timer makes no copies", 5 * SOON_S)
+    h1.run(f"rm -r {folder} && systemctl daemon-reload && systemctl stop gsched-backup.timer", check=True)
+    until(lambda: h1.run("systemctl is-active gsched-backup.service").stdout == "inactive\n", "it goes on", SOON_S)
+    assert copies() == sorted(seen)[-2:]
+    newest = f"/backup/gsched/{copies()[-1]}"
+    h1.run(f"install -m 600 {secret} /root/backup.passphrase", check=True)  # root takes none that others could write
+    restore = f"gadmin restore --configuration --into /root/back --passphrase-file /root/backup.passphrase {newest}"
+    h1.run(f"/opt/gsched/bin/{restore}", check=True)
+    h1.run("cmp /root/back/etc/gsched/lsf.conf /etc/gsched/lsf.conf", check=True)
+    h1.run("systemctl disable gsched-backup.timer", check=True)
 
 
 def test_units_are_uninstalled_and_the_job_goes_on(fleet: Fleet) -> None:

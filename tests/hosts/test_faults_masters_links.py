@@ -7,11 +7,12 @@ from netlab import Lab
 
 pytest.importorskip("psycopg", reason="needs psycopg (pip install 'gsched[postgresql]')")
 
-from netlab_losses import check_each_way
+from netlab_rounds import check_each_way, made_masters
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
 
 @pytest.mark.fault
 def test_no_job_is_lost_or_doubled_when_the_leader_is_cut_off(lab: Lab, request: pytest.FixtureRequest) -> None:
-    check_each_way(lab, ("cut_database", "cut_agents", "cut_both"), request.config.getoption("--fault-rounds"))
+    ways = ("cut_database", "cut_agents", "cut_both")
+    check_each_way(made_masters(lab), ways, request.config.getoption("--fault-rounds"))

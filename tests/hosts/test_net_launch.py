@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from netlab import Lab
 from netlab_cluster import SharedCluster
-from netlab_jobs import output, read, run_job
+from netlab_jobs import end_jobs, output, read, run_job
 from netlab_launch import GPUS, HOSTS, RANK_LINE, check_ranks, launch_cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
@@ -23,13 +23,21 @@ PROGRAM = f"/usr/bin/python3 '{SUPPORT}/stand_in_all_reduce.py'"
 STAND_INS = ("torchrun", "accelerate", "deepspeed", "python", "horovodrun", "mpirun")
 
 
-def prepared(lab: Lab) -> SharedCluster:
+@pytest.fixture(scope="module")
+def prepared(module_lab: Lab) -> SharedCluster:
     """Three hosts, and what stands for the frameworks' launchers in the home of alice."""
-    cluster = launch_cluster(lab)
+    cluster = launch_cluster(module_lab)
     folder = "/home/alice/bin"
     links = "; ".join(f"ln -s '{SUPPORT}/stand_in_launchers.py' {folder}/{name}" for name in STAND_INS)
     cluster.master_host.run(["sh", "-c", f"mkdir {folder}; {links}"], user="alice", check=True)
     return cluster
+
+
+@pytest.fixture
+def cluster(prepared: SharedCluster) -> SharedCluster:
+    """Without jobs of alice."""
+    end_jobs(prepared)
+    return prepared
 
 
 def submit(cluster: SharedCluster, *words: str) -> int:
@@ -52,9 +60,17 @@ def staying(cluster: SharedCluster) -> Counter[str]:
     return Counter({name: count for name, count in found.items() if count})
 
 
-@pytest.mark.parametrize("profile", ["torch", "accelerate", "deepspeed", "horovod", "lightning"])
-def test_ranks_agree_and_nothing_stays_when_one_is_killed(lab: Lab, profile: str) -> None:
-    cluster = prepared(lab)
+@pytest.mark.parametrize(
+    "profile",
+    [
+        "torch",
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in ("accelerate", "deepspeed", "horovod", "lightning")
+        ),
+    ],
+)
+def test_ranks_agree_and_nothing_stays_when_one_is_killed(cluster: SharedCluster, profile: str) -> None:
     path = 'export PATH="$HOME/bin:$PATH"'
     lines, state = run_job(cluster, f"{path}; glaunch --launch {profile} {PROGRAM} 2> errors", "-gpu", "num=2", slots=2)
     told = (lines, state, read(cluster.master_host, "errors"))
@@ -70,8 +86,7 @@ def test_ranks_agree_and_nothing_stays_when_one_is_killed(lab: Lab, profile: str
     cluster.until(lambda: not left(cluster), "processes of a launch whose rank was killed still run")
 
 
-def test_all_ranks_are_started_again_when_one_fails(lab: Lab) -> None:
-    cluster = prepared(lab)
+def test_all_ranks_are_started_again_when_one_fails(cluster: SharedCluster) -> None:
     text = f"glaunch --lightning --max-restarts 2 {PROGRAM} fail-once $HOME/failed 2> errors"
     lines, state = run_job(cluster, text, "-gpu", "num=2", slots=2)
     assert state == "DONE" and len([*filter(RANK_LINE.fullmatch, lines)]) == 12, lines
@@ -80,9 +95,8 @@ def test_all_ranks_are_started_again_when_one_fails(lab: Lab) -> None:
     assert re.fullmatch(wanted, said), said
 
 
-def test_ddl_runs_ranks_by_its_rank_file(lab: Lab) -> None:
+def test_ddl_runs_ranks_by_its_rank_file(cluster: SharedCluster) -> None:
     """With a stand-in for mpirun; the real one reads a rank file in tests/system/test_launching.py."""
-    cluster = prepared(lab)
     host = cluster.master_host
     words = ["--launch", "ddl", "--topo", "2x3x1", "-o", "out.%J"]
     asked = host.run(["gsub", "-n", "4", *words, "./run"], user="alice")

@@ -5,17 +5,12 @@ Ranks add up over the network; when one is killed all end, or all are started ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from shutil import rmtree
-
 import pytest
-from netlab import BIN, Host, Lab, unavailable
+from netlab import BIN, Host, Lab
 from netlab_cluster import SharedCluster
 from netlab_jobs import output, read
 from netlab_launch import HOSTS, RANK_LINE, check_ranks, launch_cluster
 from netlab_machine import REPOSITORY
-
-from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.clients, pytest.mark.needs_root]
 
@@ -29,15 +24,14 @@ PATIENCE_S = 600.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[SharedCluster]:
+def frameworks() -> None:
     if not (LAUNCHERS.parent / ".installed").exists():
         pytest.skip("needs the frameworks in an environment of their own: make .venv-launchers/.installed")
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        yield launch_cluster(lab)
-    rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(frameworks: None, module_lab: Lab) -> SharedCluster:
+    return launch_cluster(module_lab)
 
 
 @pytest.fixture(params=PROGRAMS)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from netlab import Lab
 from netlab_cluster import SharedCluster, shared_cluster
-from netlab_jobs import output, read, run_job, script
+from netlab_jobs import end_jobs, output, read, run_job, script
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -105,12 +105,20 @@ def mpi(request: pytest.FixtureRequest) -> Mpi:
     return found
 
 
-def prepared(lab: Lab) -> SharedCluster:
+@pytest.fixture(scope="module")
+def prepared(module_lab: Lab) -> SharedCluster:
     """Three hosts that do not fence GPUs, so a job sees the numbers that its GPUs have on their host."""
-    hosts = [lab.host(name) for name in ("h1", "h2", "h3")]
-    cluster = shared_cluster(lab, hosts, sim_gpus="2", slots=5, settings={"GSCHED_GPU_FENCE": "N"})
+    hosts = [module_lab.host(name) for name in ("h1", "h2", "h3")]
+    cluster = shared_cluster(module_lab, hosts, sim_gpus="2", slots=5, settings={"GSCHED_GPU_FENCE": "N"})
     cluster.master_host.run(["sh", "-c", "cat > hello.py"], user="alice", stdin=HELLO, check=True)
     return cluster
+
+
+@pytest.fixture
+def cluster(prepared: SharedCluster) -> SharedCluster:
+    """Without jobs of alice."""
+    end_jobs(prepared)
+    return prepared
 
 
 def staying(cluster: SharedCluster) -> Counter[str]:
@@ -119,8 +127,7 @@ def staying(cluster: SharedCluster) -> Counter[str]:
     return Counter({name: text.count("\n") for name, text in found.items() if text})
 
 
-def test_a_process_for_each_slot_with_the_gpus_of_its_host(lab: Lab, mpi: Mpi) -> None:
-    cluster = prepared(lab)
+def test_a_process_for_each_slot_with_the_gpus_of_its_host(cluster: SharedCluster, mpi: Mpi) -> None:
     cluster.becomes(cluster.submit("-m", "h1", "-gpu", "num=1", "sleep", "1000"), "RUN")
     text = f"""
     export GREETING=hello
@@ -140,8 +147,7 @@ def test_a_process_for_each_slot_with_the_gpus_of_its_host(lab: Lab, mpi: Mpi) -
     assert lines[-1] == "code 0" and state == "DONE", told
 
 
-def test_a_process_for_each_slot_of_one_host_and_its_exit_code(lab: Lab, mpi: Mpi) -> None:
-    cluster = prepared(lab)
+def test_a_process_for_each_slot_of_one_host_and_its_exit_code(cluster: SharedCluster, mpi: Mpi) -> None:
     text = f"{mpi.command} > ranks; ({mpi.command} fail) > /dev/null 2>&1; echo code $?"
     lines, state = run_job(cluster, text, hosts=1, slots=3)
     ranks = sorted(line.split()[:3] for line in read(cluster.master_host, "ranks").splitlines())
@@ -149,8 +155,7 @@ def test_a_process_for_each_slot_of_one_host_and_its_exit_code(lab: Lab, mpi: Mp
     assert lines == ["code 3"]
 
 
-def test_the_end_of_the_job_is_the_end_of_all_processes(lab: Lab, mpi: Mpi) -> None:
-    cluster = prepared(lab)
+def test_the_end_of_the_job_is_the_end_of_all_processes(cluster: SharedCluster, mpi: Mpi) -> None:
     path = script(cluster.master_host, f"{mpi.command} stay")
     job_id = cluster.submit("-n", "6", "-R", "span[ptile=2]", "-o", "out.%J", path)
     cluster.until(lambda: staying(cluster) == {"h1": 2, "h2": 2, "h3": 2}, "not all processes run")
@@ -159,17 +164,16 @@ def test_the_end_of_the_job_is_the_end_of_all_processes(lab: Lab, mpi: Mpi) -> N
     cluster.until(lambda: not staying(cluster), "processes of a job that was killed still run")
 
 
-def test_one_process_on_a_host_that_gives_one_slot(lab: Lab, mpi: Mpi) -> None:
+def test_one_process_on_a_host_that_gives_one_slot(cluster: SharedCluster, mpi: Mpi) -> None:
     """Open MPI takes a host that is named once for one of as many slots as it has cores, unless it is told."""
-    lines, state = run_job(prepared(lab), f"{mpi.command} 2> errors | sort")
+    lines, state = run_job(cluster, f"{mpi.command} 2> errors | sort")
     assert [line.split()[:3] for line in lines] == [[str(rank), "3", "3"] for rank in range(3)], lines
     assert len({line.split()[3] for line in lines}) == 3 and state == "DONE", lines
 
 
 @pytest.mark.skipif(not DEBIAN["openmpi4"].is_there, reason="there is no Open MPI 4")
-def test_open_mpi_by_hand(lab: Lab) -> None:
+def test_open_mpi_by_hand(cluster: SharedCluster) -> None:
     """Somebody says what it should call and which hosts there are."""
-    cluster = prepared(lab)
     words = "--mca plm_rsh_agent glaunch --hostfile $LSB_DJOB_HOSTFILE"
     by_hand = Mpi("mpirun.openmpi", DEBIAN["openmpi4"].library, "", words)
     lines, state = run_job(cluster, f"unset ${{!OMPI_MCA_*}}; {by_hand.command} 2> errors | sort", hosts=2, slots=2)
@@ -181,9 +185,8 @@ def test_open_mpi_by_hand(lab: Lab) -> None:
 
 @pytest.mark.skipif(not DEBIAN["openmpi4"].is_there, reason="there is no Open MPI 4")
 @pytest.mark.parametrize("slots", [1, 2])
-def test_open_mpi_counts_the_lines_of_a_host_file_on_its_command_line(lab: Lab, slots: int) -> None:
+def test_open_mpi_counts_the_lines_of_a_host_file_on_its_command_line(cluster: SharedCluster, slots: int) -> None:
     """However many cores a host has: that of the job, one that names each host once, and one that says the slots."""
-    cluster = prepared(lab)
     library = DEBIAN["openmpi4"].library
     each = {"$LSB_DJOB_HOSTFILE": slots, "once": 1, "said": 2}
     runs = [Mpi("mpirun.openmpi", library, "", f"--hostfile {name}").command for name in each]
@@ -196,12 +199,11 @@ def test_open_mpi_counts_the_lines_of_a_host_file_on_its_command_line(lab: Lab, 
     assert Counter(int(line.split()[1]) for line in lines) == wanted and state == "DONE", told
 
 
-def test_ddl_binds_ranks_on_all_hosts_to_the_cores_of_its_rank_file(lab: Lab) -> None:
+def test_ddl_binds_ranks_on_all_hosts_to_the_cores_of_its_rank_file(cluster: SharedCluster) -> None:
     mpi = DEBIAN["openmpi4"]
     if not mpi.is_there:
         pytest.skip(f"there is no {mpi.path}: {mpi.install}")
-    cluster = prepared(lab)
-    text = f"""mkdir bin; ln -s {shutil.which(mpi.path)} bin/mpirun; export PATH=$PWD/bin:$PATH
+    text = f"""mkdir -p bin; ln -sf {shutil.which(mpi.path)} bin/mpirun; export PATH=$PWD/bin:$PATH
 exec glaunch --ddl --topo 2x3x1 sh -c 'if [ "$GSCHED_RANK" = 0 ]; then cat "$GSCHED_RANKFILE" > ranks; fi
 while read -r name list; do if [ "$name" = Cpus_allowed_list: ]; then break; fi; done < /proc/self/status
 echo "bound $GSCHED_RANK $(hostname) $list"; exec /usr/bin/python3 hello.py {mpi.library}' 2> errors
@@ -221,9 +223,10 @@ echo "bound $GSCHED_RANK $(hostname) $list"; exec /usr/bin/python3 hello.py {mpi
 
 @pytest.mark.skipif(not DEBIAN["openmpi4"].is_there, reason="there is no Open MPI 4")
 @pytest.mark.parametrize("profile", ["mpi", "ddl --topo 2x3x1"])
-def test_a_launch_by_open_mpi_ends_or_begins_again_when_one_process_is_killed(lab: Lab, profile: str) -> None:
+def test_a_launch_by_open_mpi_ends_or_begins_again_when_one_process_is_killed(
+    cluster: SharedCluster, profile: str
+) -> None:
     mpi = DEBIAN["openmpi4"]
-    cluster = prepared(lab)
     hello = f"/usr/bin/python3 hello.py {mpi.library}"
     ranks = f'if [ "$GSCHED_RESTART_COUNT" = 0 ]; then exec {hello} stay; else exec {hello}; fi'
     begin = f"mkdir -p bin; ln -sf {shutil.which(mpi.path)} bin/mpirun; export PATH=$PWD/bin:$PATH; exec glaunch"

@@ -143,6 +143,7 @@ def test_a_session_joins_the_job_of_its_user_and_ends_with_it(lab: Lab, open_ssh
 
     older = cluster.submit("-m", "h2", "-gpu", "num=1", "sleep 1000")
     cluster.becomes(older, "RUN")
+    begins(cluster, ssh, older)  # else the newer one may begin before it
     newer = cluster.submit("-m", "h2", "-gpu", "num=1", "-C", "7", "sleep 1000")
     cluster.becomes(newer, "RUN")
     begins(cluster, ssh, newer)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from netlab import Lab
 from netlab_cluster import SharedCluster, shared_cluster
-from netlab_jobs import output, read, run_job, script
+from netlab_jobs import end_jobs, output, read, run_job, script
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -26,8 +26,20 @@ def sleepers(cluster: SharedCluster, seconds: str) -> int:
     return sum(host.run(["pgrep", "-x", "-f", f"sleep {seconds}"]).stdout.count("\n") for host in cluster.hosts)
 
 
-def test_tasks_are_the_user_s_on_every_host_with_the_gpus_of_the_job_there(lab: Lab) -> None:
-    cluster = shared_cluster(lab, [lab.host(name) for name in ("h1", "h2", "h3")], sim_gpus="2")
+@pytest.fixture(scope="module")
+def prepared(module_lab: Lab) -> SharedCluster:
+    return shared_cluster(module_lab, [module_lab.host(name) for name in ("h1", "h2", "h3")], sim_gpus="2")
+
+
+@pytest.fixture
+def cluster(prepared: SharedCluster) -> SharedCluster:
+    """Without jobs of alice, and as if none had run."""
+    end_jobs(prepared)
+    prepared.master_host.run(["sh", "-c", "rm -f began tick.* copy"], user="alice", check=True)
+    return prepared
+
+
+def test_tasks_are_the_user_s_on_every_host_with_the_gpus_of_the_job_there(cluster: SharedCluster) -> None:
     lines, state = run_job(
         cluster,
         "glaunch 'echo $(hostname) $(id -un) $CUDA_VISIBLE_DEVICES $(pwd) $GSCHED_ATTEMPT_ID' | sort\n"
@@ -77,7 +89,7 @@ def test_a_slow_line_that_is_full_of_output_costs_no_host(lab: Lab) -> None:
     job_id = begin_job(cluster, f"{flood} sleep 1; echo > began; wait")
     _, b = cluster.hosts
     b.slow(256)
-    until = time.monotonic() + 8
+    until = time.monotonic() + 4
     while time.monotonic() < until:
         assert cluster.states()["h2"] == "ok"
         time.sleep(0.3)
@@ -86,8 +98,7 @@ def test_a_slow_line_that_is_full_of_output_costs_no_host(lab: Lab) -> None:
     assert f"agent of {b.name} is gone" not in cluster.log(cluster.master_host, "master")
 
 
-def test_signals_to_the_job_reach_its_tasks_and_nothing_is_left(lab: Lab) -> None:
-    cluster = shared_cluster(lab, [lab.host(name) for name in ("h1", "h2", "h3")])
+def test_signals_to_the_job_reach_its_tasks_and_nothing_is_left(cluster: SharedCluster) -> None:
     host = cluster.master_host
     ticking = "setsid sleep 1000.7 & while :; do date +%N > tick.$LSF_PM_TASKID; sleep 0.05; done"
     job_id = begin_job(cluster, f"echo > began; glaunch -n '{ticking}'")
@@ -109,10 +120,9 @@ def test_signals_to_the_job_reach_its_tasks_and_nothing_is_left(lab: Lab) -> Non
     cluster.until(lambda: sleepers(cluster, "1000.7") == 0, "tasks of a job that was killed still run")
 
 
-def test_who_is_not_of_the_job_gets_nothing(lab: Lab) -> None:
+def test_who_is_not_of_the_job_gets_nothing(cluster: SharedCluster) -> None:
     """Neither another user with all that a job is told, nor the same user from outside."""
-    cluster = shared_cluster(lab, [lab.host(name) for name in ("h1", "h2")])
-    a, _ = cluster.hosts
+    a = cluster.master_host
     job_id = begin_job(cluster, "env -0 > copy; hostname > began; exec sleep 1000")
     host = next(each for each in cluster.hosts if each.name == read(a, "began").strip())
     variables = dict(pair.split("=", 1) for pair in read(a, "copy").split("\0") if "=" in pair)

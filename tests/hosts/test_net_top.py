@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from netlab import Lab, unavailable
+from netlab import Lab
 from netlab_cluster import SharedCluster, shared_cluster
 
-from tests.support.folders import new_folder
 from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedCluster]:
+def shared(module_lab: Lab) -> SharedCluster:
     """h1 has the master, h2 the users."""
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        yield shared_cluster(lab, [lab.host("h1"), lab.host("h2")], sim_gpus="2:exclusive_process")
-    shutil.rmtree(folder, ignore_errors=True)
+    return shared_cluster(module_lab, [module_lab.host("h1"), module_lab.host("h2")], sim_gpus="2:exclusive_process")
 
 
 @pytest.fixture

@@ -6,14 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 
 import pytest
-from netlab import BIN, Host, Lab, unavailable
+from netlab import BIN, Host, Lab
 from netlab_cluster import ENVDIR, FOLDERS, PATIENCE_S, PORT, SERVICE_USER, SharedCluster, shared_cluster
 from netlab_machine import USERS
-
-from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -57,14 +54,10 @@ def is_logged(cluster: SharedCluster, pattern: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[SharedCluster]:
+def two(module_lab: Lab) -> SharedCluster:
     """Hosts h1, with the master, and h2, the same for most of the tests."""
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        yield shared_cluster(lab, [lab.host("h1"), lab.host("h2")], settings={"GSCHED_COMMAND_WAIT": "60"})
-    shutil.rmtree(folder, ignore_errors=True)
+    hosts = [module_lab.host("h1"), module_lab.host("h2")]
+    return shared_cluster(module_lab, hosts, settings={"GSCHED_COMMAND_WAIT": "60"})
 
 
 def test_users_of_all_hosts_are_who_they_are(two: SharedCluster) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 
 import netlab_machine as machine
 import pytest
-from netlab import BIN, Lab, unavailable
+from netlab import BIN, Lab
 from netlab_cluster import ENVDIR, FOLDERS, PATIENCE_S, SERVICE_USER, SharedCluster, shared_cluster
-
-from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -45,19 +42,14 @@ print(asked, time.monotonic() - begun)
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedCluster]:
+def shared(module_lab: Lab) -> SharedCluster:
     """Hosts h1, with the master, and h2. carol administers alice's group, bob the queue theirs."""
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        yield shared_cluster(
-            lab,
-            [lab.host("h1"), lab.host("h2")],
-            settings={"GSCHED_COMMAND_WAIT": "60", "GSCHED_MAX_REQUESTS_PER_S": "20"},
-            files={"lsb.users": USERS, "lsb.queues": QUEUES},
-        )
-    shutil.rmtree(folder, ignore_errors=True)
+    return shared_cluster(
+        module_lab,
+        [module_lab.host("h1"), module_lab.host("h2")],
+        settings={"GSCHED_COMMAND_WAIT": "60", "GSCHED_MAX_REQUESTS_PER_S": "20"},
+        files={"lsb.users": USERS, "lsb.queues": QUEUES},
+    )
 
 
 @pytest.fixture

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 
 import pytest
-from netlab import Host, Lab, unavailable
+from netlab import Host, Lab
 from netlab_cluster import FOLDERS, SharedCluster, shared_cluster
 from netlab_machine import USERS
 from netlab_web import FRONT_UID, SETTINGS, LabBrowser, page_process_of, prepare_host, processes_of, start_web
-
-from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -21,20 +18,13 @@ NewBrowser = Callable[..., LabBrowser]
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedCluster]:
+def shared(module_lab: Lab) -> SharedCluster:
     """h1 has the master and the pages, h2 two GPUs; browsers are on h2."""
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        hosts = [lab.host("h1"), lab.host("h2")]
-        prepare_host(hosts[0], ["h1"])
-        cluster = shared_cluster(lab, hosts, sim_gpus="2:default", settings=SETTINGS)
-        start_web(cluster, hosts[0])
-        yield cluster
-    for log in sorted(folder.glob("*/var/log/gsched/*.log")):
-        print(f"-- {log.relative_to(folder)}", *log.read_text(errors="replace").splitlines()[-60:], sep="\n")
-    shutil.rmtree(folder, ignore_errors=True)
+    hosts = [module_lab.host("h1"), module_lab.host("h2")]
+    prepare_host(hosts[0], ["h1"])
+    cluster = shared_cluster(module_lab, hosts, sim_gpus="2:default", settings=SETTINGS)
+    start_web(cluster, hosts[0])
+    return cluster
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from netlab import Host, Lab, unavailable
+from netlab import Host, Lab
 from netlab_cluster import SharedCluster, shared_cluster
 from netlab_machine import USERS
 from netlab_web import FRONT_UID, SETTINGS, LabBrowser, prepare_host, start_web
 from web_visitor import PORT
-
-from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root, pytest.mark.slow]
 
@@ -29,23 +26,16 @@ SLOW = 20
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedCluster]:
+def shared(module_lab: Lab) -> SharedCluster:
     """h1 is the cluster; evil is somebody's machine in the same network, with forty addresses."""
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        host, evil = lab.host("h1"), lab.host("evil")
-        prepare_host(host, ["h1"])
-        (evil.folder / "etc/gsched-web-ca.crt").write_bytes((host.folder / "etc/gsched-web.crt").read_bytes())
-        for address in ADDRESSES:
-            evil.run(["ip", "addr", "add", f"{address}/24", "dev", "eth0"], check=True)
-        cluster = shared_cluster(lab, [host], settings=SETTINGS)
-        start_web(cluster, host)
-        yield cluster
-    for log in sorted(folder.glob("*/var/log/gsched/web.log")):
-        print(f"-- {log.relative_to(folder)}", *log.read_text(errors="replace").splitlines()[-60:], sep="\n")
-    shutil.rmtree(folder, ignore_errors=True)
+    host, evil = module_lab.host("h1"), module_lab.host("evil")
+    prepare_host(host, ["h1"])
+    (evil.folder / "etc/gsched-web-ca.crt").write_bytes((host.folder / "etc/gsched-web.crt").read_bytes())
+    for address in ADDRESSES:
+        evil.run(["ip", "addr", "add", f"{address}/24", "dev", "eth0"], check=True)
+    cluster = shared_cluster(module_lab, [host], settings=SETTINGS)
+    start_web(cluster, host)
+    return cluster
 
 
 @contextlib.contextmanager

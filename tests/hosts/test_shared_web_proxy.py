@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from netlab import Lab, unavailable
+from netlab import Lab
 from netlab_cluster import SharedCluster, shared_cluster
 from netlab_web import CERTIFICATE, KEY, SETTINGS, LabBrowser, prepare_host, start_web
 from test_shared_web_services import PROGRAM, ServiceVisit, opened
 from web_visitor import PORT, WebAnswer, password_of
-
-from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -53,25 +50,18 @@ class ProxiedBrowser(LabBrowser):
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedCluster]:
+def shared(module_lab: Lab) -> SharedCluster:
     """h1 has the master and the pages, h2 the proxy and the jobs."""
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        h1, h2 = lab.host("h1"), lab.host("h2")
-        prepare_host(h1, ["h1"])
-        prepare_host(h2, ["h2"])
-        cluster = shared_cluster(lab, [h1, h2], settings=PROXIED)
-        start_web(cluster, h1)
-        (h2.folder / "etc/upstream.crt").write_bytes((h1.folder / CERTIFICATE.lstrip("/")).read_bytes())
-        words = [str(PORT), CERTIFICATE, KEY, "h1", str(PORT), "/etc/upstream.crt", "Remote-User"]
-        proxy = h2.popen([sys.executable, "-I", str(PROXY), *words], stdout=subprocess.PIPE, text=True)
-        assert proxy.stdout is not None and proxy.stdout.readline() == "ready\n"
-        yield cluster
-    for log in sorted(folder.glob("*/var/log/gsched/*.log")):
-        print(f"-- {log.relative_to(folder)}", *log.read_text(errors="replace").splitlines()[-60:], sep="\n")
-    shutil.rmtree(folder, ignore_errors=True)
+    h1, h2 = module_lab.host("h1"), module_lab.host("h2")
+    prepare_host(h1, ["h1"])
+    prepare_host(h2, ["h2"])
+    cluster = shared_cluster(module_lab, [h1, h2], settings=PROXIED)
+    start_web(cluster, h1)
+    (h2.folder / "etc/upstream.crt").write_bytes((h1.folder / CERTIFICATE.lstrip("/")).read_bytes())
+    words = [str(PORT), CERTIFICATE, KEY, "h1", str(PORT), "/etc/upstream.crt", "Remote-User"]
+    proxy = h2.popen([sys.executable, "-I", str(PROXY), *words], stdout=subprocess.PIPE, text=True)
+    assert proxy.stdout is not None and proxy.stdout.readline() == "ready\n"
+    return cluster
 
 
 @pytest.fixture

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from netlab import Lab, unavailable
+from netlab import Lab
 from netlab_cluster import SharedCluster, shared_cluster
 from netlab_web import SETTINGS, LabBrowser, certify_web, prepare_host, start_web
 from web_visitor import DOMAIN, PORT, ServiceVisit, opened, password_of
 
 from tests.support.browser import missing
-from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -25,20 +23,14 @@ PROGRAM = Path(__file__).parents[1] / "support" / "small_service.py"
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedCluster]:
+def shared(module_lab: Lab) -> SharedCluster:
     """h1 has the master and the pages, h2 the jobs; browsers are on h2."""
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        hosts = [lab.host("h1"), lab.host("h2")]
-        prepare_host(hosts[0], ["h1"])
-        cluster = shared_cluster(lab, hosts, settings={**SETTINGS, "GSCHED_WEB_NAMES": f'"h1 *.{DOMAIN}"'})
-        start_web(cluster, hosts[0])
-        yield cluster
-    for log in sorted(folder.glob("*/var/log/gsched/*.log")):
-        print(f"-- {log.relative_to(folder)}", *log.read_text(errors="replace").splitlines()[-60:], sep="\n")
-    shutil.rmtree(folder, ignore_errors=True)
+    hosts = [module_lab.host("h1"), module_lab.host("h2")]
+    prepare_host(hosts[0], ["h1"])
+    settings = {**SETTINGS, "GSCHED_WEB_NAMES": f'"h1 *.{DOMAIN}"'}
+    cluster = shared_cluster(module_lab, hosts, settings=settings)
+    start_web(cluster, hosts[0])
+    return cluster
 
 
 @pytest.fixture

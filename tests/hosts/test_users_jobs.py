@@ -36,13 +36,23 @@ def done(cluster: SharedCluster, *words: str, user: str = "alice", state: str = 
     return job_id
 
 
-def test_a_job_is_its_users(lab: Lab) -> None:
-    """Names, folders, files, limits of a PAM session; and what it cannot open it does not get."""
-    host = lab.host("h1")
-    limits = host.path("/etc/security/limits.d/alice.conf")
+@pytest.fixture(scope="module")
+def one(module_lab: Lab) -> SharedCluster:
+    """A cluster of one host, on which alice may have few files open."""
+    host = module_lab.host("h1")
+    limits = limits_of_alice(host)
     limits.parent.mkdir(parents=True, exist_ok=True)
     limits.write_text("alice soft nofile 333\nalice hard nofile 444\n")
-    cluster = shared_cluster(lab, [host])
+    return shared_cluster(module_lab, [host])
+
+
+def limits_of_alice(host: Host) -> Path:
+    return host.path("/etc/security/limits.d/alice.conf")
+
+
+def test_a_job_is_its_users(module_lab: Lab, one: SharedCluster) -> None:
+    """Names, folders, files, limits of a PAM session; and what it cannot open it does not get."""
+    lab, cluster, host = module_lab, one, one.master_host
     told = 'id -un; echo "$HOME $USER $LOGNAME $PWD"; ulimit -n; ulimit -Hn; cat "$LSB_DJOB_HOSTFILE"; umask'
     first = done(cluster, "-o", "out.%J", told)
     output = home(lab, "alice") / f"out.{first}"
@@ -70,10 +80,9 @@ def test_a_job_is_its_users(lab: Lab) -> None:
     assert not (home(lab, "bob") / "ran").exists()
 
 
-def test_why_a_job_failed_is_looked_for_with_its_users_rights(lab: Lab) -> None:
+def test_why_a_job_failed_is_looked_for_with_its_users_rights(module_lab: Lab, one: SharedCluster) -> None:
     """In a folder that is its alone; not behind a link that the user has put there to make root look elsewhere."""
-    host = lab.host("h1")
-    cluster = shared_cluster(lab, [host])
+    lab, cluster, host = module_lab, one, one.master_host
     own = home(lab, "alice") / "own"
     line = "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
     secret = host.path("/etc/secret")
@@ -131,12 +140,10 @@ while True:
 """What root starts as this user beside jobs is stopped, killed, or has lines put behind what it prints."""
 
 
-def test_nobody_forges_the_limits_of_a_session(lab: Lab) -> None:
+def test_nobody_forges_the_limits_of_a_session(module_lab: Lab, one: SharedCluster) -> None:
     """No process of the user has a part in it: there is none to tamper with."""
-    host = lab.host("h1")
-    limits = host.path("/etc/security/limits.d/alice.conf")
-    limits.parent.mkdir(parents=True, exist_ok=True)
-    cluster = shared_cluster(lab, [host])
+    lab, cluster, host = module_lab, one, one.master_host
+    limits = limits_of_alice(host)
     (home(lab, "alice") / "forger.py").write_text(FORGER)
     told, number = [], 0
     for how in ("write", "stop", "kill"):
@@ -151,8 +158,8 @@ def test_nobody_forges_the_limits_of_a_session(lab: Lab) -> None:
     assert told == [[str(300 + each + 1), "444"] for each in range(number)]
 
 
-def test_users_do_not_reach_each_others_jobs(lab: Lab) -> None:
-    cluster = shared_cluster(lab, [lab.host("h1")])
+def test_users_do_not_reach_each_others_jobs(module_lab: Lab, one: SharedCluster) -> None:
+    lab, cluster = module_lab, one
     sleeper = cluster.submit("-o", "long", "echo hidden; exec sleep 1000", user="alice")
     cluster.until(lambda: "hidden" in cluster.run("gpeek", str(sleeper), check=False).stdout, "it does not run")
     spool = f"{FOLDERS.spool_dir}/h1/attempts"
@@ -170,9 +177,8 @@ def test_users_do_not_reach_each_others_jobs(lab: Lab) -> None:
     cluster.becomes(sleeper, "EXIT")
 
 
-def test_an_agent_that_comes_back_has_its_users_jobs(lab: Lab) -> None:
-    host = lab.host("h1")
-    cluster = shared_cluster(lab, [host])
+def test_an_agent_that_comes_back_has_its_users_jobs(module_lab: Lab, one: SharedCluster) -> None:
+    lab, cluster, host = module_lab, one, one.master_host
     os.mkfifo(home(lab, "alice") / "go", 0o600)
     os.chown(home(lab, "alice") / "go", USERS["alice"], USERS["alice"])
     job_id = cluster.submit("-o", "out", "id -un; read line < /home/alice/go; echo $line", user="alice")

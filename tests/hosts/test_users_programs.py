@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from netlab import Host, Lab, unavailable
+from netlab import Host, Lab
 from netlab_cluster import FOLDERS, SharedCluster, shared_cluster
 from netlab_machine import USERS
-
-from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -40,25 +37,18 @@ def install(host: Host) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedCluster]:
+def shared(module_lab: Lab) -> SharedCluster:
     """h1 has the master, h2 and h3 two GPUs each."""
-    if unavailable():
-        pytest.skip(unavailable())
-    folder = new_folder()
-    with Lab(folder) as lab:
-        hosts = [lab.host("h1"), lab.host("h2"), lab.host("h3")]
-        for host in hosts:
-            install(host)
-        yield shared_cluster(
-            lab,
-            hosts,
-            sim_gpus="2:default",
-            slots=8,
-            settings={"GSCHED_MPS_CONTROL": f"{SITE}/nvidia-cuda-mps-control", "LSB_MAILPROG": f"{SITE}/mailer"},
-        )
-    for log in sorted(folder.glob("*/var/log/gsched/*.log")):
-        print(f"-- {log.relative_to(folder)}", *log.read_text(errors="replace").splitlines()[-40:], sep="\n")
-    shutil.rmtree(folder, ignore_errors=True)
+    hosts = [module_lab.host("h1"), module_lab.host("h2"), module_lab.host("h3")]
+    for host in hosts:
+        install(host)
+    return shared_cluster(
+        module_lab,
+        hosts,
+        sim_gpus="2:default",
+        slots=8,
+        settings={"GSCHED_MPS_CONTROL": f"{SITE}/nvidia-cuda-mps-control", "LSB_MAILPROG": f"{SITE}/mailer"},
+    )
 
 
 def agents(cluster: SharedCluster) -> list[int]:

@@ -251,7 +251,7 @@ def test_a_call_without_a_rule_is_answered_to_nobody(played: Played, monkeypatch
 def test_calls_for_administrators_are_refused_to_others_before_they_are_looked_at(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(RULES, "Scheduler.HostControl", RULES["Administration.ReservationControl"])
+    monkeypatch.setitem(RULES, "Scheduler.HostControl", RULES["Administration.EndOrphans"])
 
     async def story(setting: Setting) -> None:
         with pytest.raises(PermissionDenied, match="User permission denied"):

@@ -23,6 +23,7 @@ ARGUMENTS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
 )
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+_BUSY = "a status of 503"
 
 
 def missing() -> list[str]:
@@ -82,9 +83,13 @@ class Browser:
         return asked
 
     def logged(self) -> list[str]:
-        """What the browser has complained of since it was asked last: errors of scripts, refused loads."""
+        """What the browser has complained of since it was asked last: errors of scripts, refused loads.
+
+        Not what was asked while a busy machine did not answer in time: pages ask that again.
+        """
         found = self._ask("POST", "/se/log", type="browser")
-        return [str(each["message"]) for each in found if each["level"] == "SEVERE"]
+        severe = [str(each["message"]) for each in found if each["level"] == "SEVERE"]
+        return [message for message in severe if _BUSY not in message]
 
     def shape(self, width: int, height: int, *, dark: bool = False) -> None:
         """Look as on a screen of that size, in that colour scheme."""

@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,9 @@ from tests.support.folders import new_folder
 DATABASE = "tests"
 _DEBIAN = Path("/usr/lib/postgresql")
 _PORT = 5432
-_START_S, _STOP_S = 60, 30
+_START_S, _STOP_S = 120, 60
+_PATIENCE_S = 120.0
+"""All of these catch a hang only: a machine may be busy with other tests."""
 _SETTINGS = {
     "listen_addresses": "",
     "shared_buffers": "16MB",
@@ -121,8 +123,8 @@ class PostgresqlServer:
         pid = self.pid
         processes = [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
         os.kill(pid, signal.SIGKILL)
-        while any(map(_runs, processes)):
-            time.sleep(0.01)  # they are nobody's children here: nothing tells of their end
+        # They are nobody's children here: nothing tells of their end.
+        _until(lambda: not any(map(_runs, processes)), "processes of the server that was killed are still there")
         # Where nobody buries orphans the next server would take this one for one that runs.
         for left in (self._data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*")):
             left.unlink(missing_ok=True)
@@ -207,8 +209,8 @@ class PostgresqlServer:
         with self.admin() as connection:
             before = connection.execute("SELECT pg_conf_load_time()").fetchone()
             connection.execute("SELECT pg_reload_conf()")
-            while connection.execute("SELECT pg_conf_load_time()").fetchone() == before:
-                pass
+            loaded = "SELECT pg_conf_load_time()"
+            _until(lambda: connection.execute(loaded).fetchone() != before, "the server does not load its settings")
 
     def _run(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
         become: list[str] = []
@@ -225,6 +227,15 @@ class PostgresqlServer:
             cwd="/",
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "GSCHED_TEST_FOLDER": f"{self.folder}/"},
         )
+
+
+def _until(is_true: Callable[[], bool], complaint: str) -> None:
+    """Raises TimeoutError."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not is_true():
+        if time.monotonic() > deadline:
+            raise TimeoutError(complaint)
+        time.sleep(0.01)
 
 
 def _runs(pid: int) -> bool:

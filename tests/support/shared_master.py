@@ -62,7 +62,7 @@ class Ending(waiting_pb2_grpc.WaitingServicer):
     async def Ends(self, requests: Any, context: Any) -> Any:
         async for request in requests:
             if not request.job_ids:
-                await context.abort(grpc.StatusCode.INTERNAL, "the engine has stopped")
+                await context.abort(grpc.StatusCode.INTERNAL, "Internal error from Core")  # as gRPC itself may say
             ends = [model_pb2.JobEnd(job_id=number, state=said_by(context)) for number in request.job_ids]
             yield waiting_pb2.EndsReply(ends=ends)
 

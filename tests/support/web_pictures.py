@@ -22,7 +22,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gsched.app.clusters import private
+from gsched.app.clusters.private_config import config_of, inventory_of
+from gsched.app.clusters.private_home import Home
 from gsched.base.idset import parse_idset
 from gsched.probe.simulated.inventory import change
 from tests.support.browser import Browser, browser
@@ -108,8 +109,8 @@ def cluster() -> Iterator[None]:
 def busy_gpus() -> Iterator[None]:
     """Readings of the GPUs that jobs have, as training makes them."""
     over = threading.Event()
-    config = private.Home.find(None).config()
-    files = {host: private.inventory_of(config, host) for host in HOSTS}
+    config = config_of(Home.find(None))
+    files = {host: inventory_of(config, host) for host in HOSTS}
 
     def turn() -> None:
         for count in range(10_000):

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "promptness.py"
 KINDS = ("one_gpu", "gang", "compound")
 
 
+@pytest.mark.nightly
 def test_figures_of_a_few_turns() -> None:
     command = [sys.executable, str(BENCH), "--turns", "2", "--jobs", "100"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

@@ -65,6 +65,7 @@ def test_sizes_that_would_take_too_long_are_left_out(
     assert capsys.readouterr().out == "6400 jobs: left out, there is no time for them\n"
 
 
+@pytest.mark.nightly
 def test_a_small_run_measures_everything(tmp_path: Path) -> None:
     words = ["--jobs", "3", "--hosts", "2", "--rounds", "1", "--array", "2", "--times", "1", "--picture"]
     command = [sys.executable, str(BENCH / "speed.py"), *words, str(tmp_path / "speed.svg")]

@@ -74,7 +74,7 @@ def orphan_shown(cluster: Cluster, stat: str) -> list[str]:
     return lines[1].split()
 
 
-@pytest.mark.parametrize("is_empty", [False, True])
+@pytest.mark.parametrize("is_empty", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_a_store_that_is_gone(running: Cluster, is_empty: bool):
     cluster = running
     pid = cluster.job(1).pid or 0
@@ -173,6 +173,7 @@ def test_a_copy_of_the_store_is_made_and_put_back(running: Cluster):
     assert "Traceback" not in cluster.logs()
 
 
+@pytest.mark.nightly
 def test_a_log_that_is_gone_with_the_mark_after_a_kill(running: Cluster):
     cluster = running
     cluster.run("gsched", "down", "--dir", str(cluster.folder))
@@ -190,6 +191,7 @@ def test_a_log_that_is_gone_with_the_mark_after_a_kill(running: Cluster):
     assert cluster.job(1).pid == pid
 
 
+@pytest.mark.nightly
 def test_the_store_of_another_cluster(running: Cluster, make_cluster: Callable[..., Cluster]):
     cluster, other = running, make_cluster("--sim-gpus", "1")
     pid = cluster.job(1).pid or 0
@@ -256,7 +258,7 @@ def test_a_spool_folder_that_is_gone_with_all_daemons(running: Cluster):
     assert "Traceback" not in cluster.logs()
 
 
-@pytest.mark.parametrize("is_supervised", [True, False])
+@pytest.mark.parametrize("is_supervised", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_a_spool_folder_and_a_store_that_are_gone(running: Cluster, is_supervised: bool):
     """Nothing but the processes is left: no GPU that the job may have is given to another one, and it is not ended."""
     cluster = running

@@ -27,7 +27,7 @@ from fault_tools import (
 from live_cluster import PATIENCE_S, Cluster
 
 from gsched.app.clusters import daemons
-from gsched.app.clusters.private import Home
+from gsched.app.clusters.private_home import Home
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.01; done"
@@ -253,7 +253,10 @@ def running(cluster: Cluster, ids: list[int]) -> int:
     return sum(bool(cluster.job(job_id).started_at) for job_id in ids)
 
 
-@pytest.mark.parametrize("kind", ["job_started", "job_dispatched", "job_submitted"])
+@pytest.mark.parametrize(
+    "kind",
+    ["job_started", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("job_dispatched", "job_submitted"))],
+)
 def test_an_unreadable_record_sets_its_job_aside(cluster: Cluster, kind: str):
     bad, good = (cluster.submit("-o", "/dev/null", *ONE_GPU, f"{UNTIL_GO}; exit 3") for _ in range(2))
     cluster.until(lambda: running(cluster, [bad, good]) == 2, "the jobs did not start")

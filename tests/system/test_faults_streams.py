@@ -153,7 +153,7 @@ def test_what_cannot_be_understood_is_dropped_and_the_stream_goes_on(two_hosts: 
         agent.hello()
         agent.wait_for_start(job_id, 1)
         agent.send()
-        agent.ended(job_id, 1, exit_code=0, ended_at=float("nan"))
+        agent.ended(-1, 1, exit_code=0)
         bad = agent_pb2.AgentMessage()
         bad.gpus.gpus.add(index=0, mode="no such mode")
         agent.send(gpus=bad.gpus)
@@ -162,6 +162,18 @@ def test_what_cannot_be_understood_is_dropped_and_the_stream_goes_on(two_hosts: 
         agent.started(job_id, 1)
         agent.ended(job_id, 1, exit_code=7)
         assert end_of(two_hosts.wait(job_id)[0]) == ("exit", 7)
+
+
+def test_an_end_whose_time_cannot_be_is_an_end(two_hosts: Cluster):
+    job_id = submit_to_b(two_hosts)
+    with FakeAgent(two_hosts, "b") as agent:
+        agent.hello()
+        agent.wait_for_start(job_id, 1)
+        agent.started(job_id, 1)
+        agent.ended(job_id, 1, exit_code=7, ended_at=float("nan"))
+        assert end_of(two_hosts.wait(job_id)[0]) == ("exit", 7)
+        agent.wait_for_forget(job_id, 1)
+    assert f"host b tells of the end of attempt {job_id}.1 " in two_hosts.logs()
 
 
 def test_malformed_and_oversized_requests_do_no_harm(two_hosts: Cluster):

@@ -59,6 +59,7 @@ def checked(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.nightly
 def test_the_checks_pass_on_a_machine_that_is_as_it_should_be(state: Path) -> None:
     done = checked(state, *(f"tests/gpu/test_gpu_{name}.py" for name in FILES))
     assert done.returncode == 0, done.stdout

@@ -81,7 +81,7 @@ def test_story_is_told_and_true(folder: Path) -> None:
     check_nothing_left(folder)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_interrupted_story_cleans_up(folder: Path, number: signal.Signals) -> None:
     demo = start(folder)
     assert demo.stdout is not None
@@ -138,7 +138,10 @@ def test_closed_pipe_ends_the_demo(folder: Path) -> None:
     ("count", "mode", "said"),
     [
         (2, 3, "This machine's 2 EXCLUSIVE_PROCESS GPUs are used; no setting is changed."),
-        (1, 0, "This machine's 1 shared (Default) GPU is used; no setting is changed."),
+        pytest.param(
+            *(1, 0, "This machine's 1 shared (Default) GPU is used; no setting is changed."),
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_gpus_that_nvml_finds_are_used(folder: Path, tmp_path: Path, count: int, mode: int, said: str) -> None:

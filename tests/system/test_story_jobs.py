@@ -158,12 +158,11 @@ def test_the_run_limit_ends_a_job(cluster: Cluster) -> None:
 @pytest.fixture(scope="module")
 def mixture(cluster: Cluster) -> dict[str, int]:
     """One job of each kind: done, exit, run, pend."""
-    jobs = {
-        "done": cluster.submit("-J", "fine", "-P", "p1", "true"),
-        "exit": cluster.submit("-J", "broken", "-q", "short", "exit 3"),
-        "run": cluster.submit("-J", "running_for_long", "-R", "rusage[ngpus_excl_p=4]", "sleep", "600"),
-    }
-    cluster.wait(jobs["done"], jobs["exit"])
+    jobs = {"done": cluster.submit("-J", "fine", "-P", "p1", "true")}
+    cluster.wait(jobs["done"])  # what has finished is listed in that order
+    jobs["exit"] = cluster.submit("-J", "broken", "-q", "short", "exit 3")
+    jobs["run"] = cluster.submit("-J", "running_for_long", "-R", "rusage[ngpus_excl_p=4]", "sleep", "600")
+    cluster.wait(jobs["exit"])
     cluster.starts(jobs["run"])
     jobs["pend"] = cluster.submit("-J", "waiting", "-P", "p1", "-R", "rusage[ngpus_excl_p=1]", "sleep", "600")
     cluster.why_pending(jobs["pend"])

@@ -50,7 +50,9 @@ def cluster(request: pytest.FixtureRequest, make_cluster: Callable[..., Cluster]
     return cluster
 
 
-@pytest.mark.parametrize("suspended", [False, True], ids=["running", "suspended"])
+@pytest.mark.parametrize(
+    "suspended", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["running", "suspended"]
+)
 def test_the_whole_tree_hears_int_and_term_and_is_killed(cluster: Cluster, suspended: bool) -> None:
     """pains 1: each signal reaches everybody, in their order; whoever does not listen has two intervals to live."""
     (cluster.folder / "deaf.py").write_text(DEAF)

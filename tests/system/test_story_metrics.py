@@ -150,7 +150,7 @@ def prometheus(program: str, folder: Path, port: int, token: Path) -> Iterator[C
 def tool(name: str) -> str:
     """A command of Debian's package prometheus: the machine's, or the one that `make test-all` has unpacked."""
     found = shutil.which(name) or shutil.which(name, path=str(ROOT / ".tools/usr/bin"))
-    return found or pytest.skip(f"there is no {name} (Debian package prometheus; make test-more-stories unpacks it)")
+    return found or pytest.skip(f"there is no {name} (Debian package prometheus; make test-all unpacks it)")
 
 
 MAY_BE_EMPTY = {"Why jobs wait A", "Hosts that are not ok A", "Jobs that end A"}

@@ -91,7 +91,8 @@ def test_two_clusters_never_hand_out_the_same_gpu(clusters: list[Cluster]) -> No
     granted: list[str] = []
 
     def somebody_runs() -> bool:
-        granted[:] = [cluster.folder.name for cluster, job in waiting if cluster.job(job).state == "RUN"]
+        # RUN a job is from its dispatch on; which of the two has the GPUs, its agent finds out.
+        granted[:] = [cluster.folder.name for cluster, job in waiting if cluster.job(job).pid is not None]
         return bool(granted)
 
     one.until(somebody_runs, "nobody gets the free pair")

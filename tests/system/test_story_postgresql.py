@@ -95,6 +95,7 @@ def asking(cluster: Cluster, *words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.nightly
 def test_submissions_go_on_while_everything_is_killed(make_cluster: Callable[..., Cluster], own_server: Any) -> None:
     cluster, url = make_cluster("--sim-gpus", "0"), own_server.new_url()
     cluster.up("--store", url)
@@ -163,6 +164,7 @@ def psycopg_error() -> type[Exception]:
     return pytest.importorskip("psycopg").OperationalError  # type: ignore[no-any-return]
 
 
+@pytest.mark.nightly
 def test_a_move_that_fails_leaves_the_cluster_as_it_was(make_cluster: Callable[..., Cluster], own_server: Any) -> None:
     cluster, url = make_cluster("--sim-gpus", "0"), own_server.new_url()
     job = cluster.submit("-o", "/dev/null", "true")

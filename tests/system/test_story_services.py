@@ -298,7 +298,7 @@ def test_in_a_real_browser_it_is_an_origin_of_its_own(cluster: Cluster, job: int
             assert window.run(FETCH, web.place + path, "cors", "GET") == "refused"
         assert window.run(FETCH, f"{web.place}/deeds", "cors", "POST") == "refused"
         window.open(f"{web.place}/jobs/{job}")
-        assert f"Job {job}" in window.text("h1"), "gsched's own session goes on"
+        window.until(lambda: f"Job {job}" in window.text("h1"), "gsched's own session does not go on")
         assert window.run(FETCH, f"{own}/told", "cors", "GET") == "refused"
     web.end()
 

@@ -31,7 +31,7 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
     return module_cluster("--sim-gpus", "1:exclusive_process")
 
 
-@pytest.mark.parametrize("prefix", ["", "/digits"])
+@pytest.mark.parametrize("prefix", ["", pytest.param("/digits", marks=pytest.mark.nightly)])
 def test_a_training_is_started_followed_and_aborted(cluster: Cluster, prefix: str) -> None:
     program = shlex.join([sys.executable, str(PROGRAM), "--url-prefix", prefix])
     job = cluster.submit("--service", "auto", "-gpu", "num=1", f'exec {program} --port "$GSCHED_SERVICE_PORT"')

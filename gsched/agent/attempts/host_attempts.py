@@ -359,6 +359,23 @@ class Attempts:
         if reason and key in self.holdings and key not in self._memory.ended:
             reasons[key] = reason if reasons.get(key, "") in ("", PREEMPTED, RESIZING) else reasons[key]
 
+    async def pass_on(self, key: AttemptKey, order: agent_pb2.SignalAttempt) -> None:
+        """Send the signal once, and tell that it was sent. SIGKILL waits for nothing."""
+
+        async def send() -> None:
+            if order.HasField("step"):
+                self.signal_steps(key, order.signal, order.step)
+            else:
+                await self.signal(key, order.signal, order.reason, order.target)
+            if order.number:
+                told = agent_pb2.AttemptSignalled(job_id=key[0], attempt=key[1], number=order.number)
+                self._send(agent_pb2.AgentMessage(signalled=told))
+
+        if order.number and order.signal != signal.SIGKILL:
+            await self._executor.pass_on(*key, order.number, send)
+        else:
+            await send()
+
     async def signal(self, key: AttemptKey, number: int, reason: str = "", target: str = "") -> None:
         """Send one signal to all its processes, or to its `target` (MAIN, STEPS). `reason`: LSF's keyword for one that
         ends by it.
@@ -406,11 +423,12 @@ class Attempts:
     def fill_hello(self, hello: agent_pb2.Hello) -> None:
         """Everything that is known, for a new session."""
         self.usage.begin()
-        hello.only_user = self._accounts.only_user
+        hello.only_user, hello.confirms_signals = self._accounts.only_user, True
         starting = (key for key in self.holdings if key not in self._memory.ended)  # some may not be in the journal yet
         for key in dict.fromkeys([*self._executor.running(), *starting]):
             held = hello.held.add(job_id=key[0], attempt=key[1], store=self._memory.stores.get(key))
             fill(held.part, self.holdings.part(key) or HostAllocation(host=self._host, slots=1))
+            held.signalled = self._executor.last_signal(*key)
         for key, part in self.holdings.returning.items():
             fill(hello.held.add(job_id=key[0], attempt=key[1], store=self._memory.stores.get(key)).part, part)
         for key in self._memory.started:

@@ -19,6 +19,7 @@ from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.indices import Indices, parse_indices
 from gsched.base.patterns import expand_job_id
 from gsched.model.config import GpuUnrequested
+from gsched.model.hosts.job_tmpdir import OWN_TMPDIR
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledgers.cuda_order import in_cuda_order, pci_address
@@ -33,7 +34,7 @@ _SOMETIMES = (
     *("LSB_BIND_CPU_LIST", "LSB_BIND_MEM_LIST", "LSB_BIND_MEM_POLICY", "LSB_AFFINITY_HOSTFILE"),
     *("LSB_JOBFILENAME", "LSB_CHKFILENAME", "LSB_CHKPNT_DIR", "LSB_CHKPNT_PERIOD", "LSB_INTERACTIVE", "LSB_JOBPEND"),
     *("LSB_JOBEXIT_STAT", "LSB_JOBEXIT_INFO", "LSB_SUSP_REASONS", "LSB_SUSP_SUBREASONS", "LSB_JOBPIDS", "LSB_JOBPGIDS"),
-    *("GSCHED_HOST_GPUS", "GSCHED_GPU_SHARE", "GSCHED_DEADLINE", "LSB_OUTDIR", "LSB_APPLICATION_NAME"),
+    *("GSCHED_HOST_GPUS", "GSCHED_GPU_SHARE", "GSCHED_DEADLINE", OWN_TMPDIR, "LSB_OUTDIR", "LSB_APPLICATION_NAME"),
 )
 """Variables that only some jobs have."""
 TRAPPED = "trap # 15 10 12 2 1"

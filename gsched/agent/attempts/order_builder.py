@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import grp
 import os
+import secrets
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from gsched.agent.attempts.job_environment import (
     login_variables,
     output_path,
 )
-from gsched.agent.attempts.path_expansion import copies, settled
+from gsched.agent.attempts.path_expansion import copies, settled, with_tmpdir
 from gsched.agent.attempts.pbs_environment import PbsFacts, gpu_lines, in_folders, node_lines, pbs_variables
 from gsched.agent.services.service_ports import service_variables
 from gsched.agent.tasks.launch_environment import commands_folder, launch_variables, launcher, with_launcher
@@ -37,6 +38,7 @@ from gsched.base.patterns import expand_job_id
 from gsched.dialect.slurm.job_variables import SlurmFacts, slurm_variables
 from gsched.model.config import GpuUnrequested
 from gsched.model.efficiency.job_use import asked_of
+from gsched.model.hosts.job_tmpdir import NO_TMPDIR, JobTmpdir
 from gsched.model.jobs.job import EXIT_SAVED, PBS, SLURM, JobSpec
 from gsched.model.jobs.job_signal import MAIN, STEPS
 from gsched.model.jobs.requeue_exits import requeue_values, success_codes
@@ -55,6 +57,8 @@ from gsched.wire.v1 import agent_pb2
 
 MOST_LINE_BYTES = 100 * 1024
 """A command line that is longer goes into a file: the kernel takes no more than 128 KiB in one argument."""
+_MARK_BYTES = 8
+"""Of the random word in the name of a temporary directory."""
 
 
 def _too_long(command: str) -> bytes:
@@ -213,6 +217,11 @@ def _files_for(spec: JobSpec, allocation: Allocation) -> dict[str, str]:
     return {**found, **({attempt_files.GPUFILE: gpus} if gpus else {})}
 
 
+def _with_mount(spec: JobSpec, path: str) -> JobSpec:
+    """The spec whose container sees this folder of the host; an empty one: there is none."""
+    return msgspec.structs.replace(spec, container_mounts=(*spec.container_mounts, path)) if path else spec
+
+
 def _has_file(spec: JobSpec) -> bool:
     """Whether there is a file that a report can be read in."""
     return spec.output_file not in ("", os.devnull) and not spec.front_end
@@ -258,6 +267,8 @@ class HostContext:
     """Name -> path of the programs that run containers."""
     gpu_minors: Callable[[], Mapping[str, int]] = dict
     """UUID -> number of the device of each real GPU of the host."""
+    tmpdir: JobTmpdir = NO_TMPDIR
+    """The temporary directory of each job."""
 
 
 class OrderBuilder:
@@ -337,12 +348,22 @@ class OrderBuilder:
         if not _is_direct(environment, message):
             order = _with_report_room(order)
         order = order if is_first else _as_part(order, message)
-        return order if container_host is None else self._in_container(order, spec, container_host, locked)
+        path = self._tmpdir_of(order, allocation.first_host)
+        order = with_tmpdir(order, path, self._host_context.tmpdir.variable, self._host)
+        return self._in_container(order, _with_mount(spec, path), container_host, locked)
+
+    def _tmpdir_of(self, order: Order, first_host: str) -> str:
+        mark = secrets.token_hex(_MARK_BYTES)
+        return self._host_context.tmpdir.path(order.job_id, order.attempt, first_host, mark)
 
     def _in_container(
-        self, order: Order, spec: JobSpec, container_host: ContainerHost, gpus: tuple[HeldGpu, ...]
+        self, order: Order, spec: JobSpec, container_host: ContainerHost | None, gpus: tuple[HeldGpu, ...]
     ) -> Order:
-        """The order with its command inside the job's container, with those GPUs. Raises ResourceExhausted."""
+        """The order with its command inside the job's container, if it has one, with those GPUs. Raises
+        ResourceExhausted.
+        """
+        if container_host is None:
+            return order
         folder = os.path.dirname(self._executor.hostfile(order.job_id, order.attempt))
         return with_container(order, spec, container_host, gpus, folder)
 

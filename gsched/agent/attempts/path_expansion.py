@@ -1,7 +1,7 @@
 """What stands in a job's options only once it is known where and as which job it runs: folders with patterns, the
-copies of -f as commands.
+copies of -f and the job's temporary directory as commands.
 
-Decides nothing and touches no file. Source: bsub(1), -cwd, -outdir and -f.
+Decides nothing and touches no file. Source: bsub(1), -cwd, -outdir and -f; lsf.conf(5), LSB_JOB_TMPDIR.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import re
 
 import msgspec
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import array_of, index_of
+from gsched.model.hosts.job_tmpdir import OWN_TMPDIR
 from gsched.model.jobs.job import JobSpec
-from gsched.run.order import JobStep
+from gsched.run.order import JobStep, Order
 
 _PATTERN = re.compile("%(JG|J|I|EJ|EI|P|U|G|H)")
 
@@ -75,3 +77,21 @@ def _copied(source: str, target: str, what: str) -> JobStep:
 
 def _word(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+def with_tmpdir(order: Order, path: str, variable: str, host: str) -> Order:
+    """The order of a job that has a temporary directory of its own on this host: made first, and removed last. One that
+    is there already is never taken over: the folder above is everybody's.
+    """
+    if not path:
+        return order
+    word = _word(path)
+    made = JobStep(command=f"/bin/mkdir -m 0700 -- {word}", what=coded("step.tmpdir", posixpath.dirname(path), host))
+    removed = JobStep(command=f"/bin/rm -rf -- {word}", what=coded("step.tmpdir_removal", path), undoes_first=True)
+    told = {OWN_TMPDIR: path, variable: path} if variable else {OWN_TMPDIR: path}
+    return msgspec.structs.replace(
+        order,
+        first=(made, *order.first),
+        last=(*order.last, removed),
+        environment={**order.environment, **told},
+    )

@@ -17,8 +17,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of, index_of
 from gsched.dialect.pbs.chunk_lists import Chunk, processes_of
 from gsched.dialect.pbs.job_chunks import chunks_of
-from gsched.dialect.pbs.job_files import default_name
-from gsched.dialect.pbs.pbs_values import show_job
+from gsched.dialect.pbs.pbs_values import default_name, show_job
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 

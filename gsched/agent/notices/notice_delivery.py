@@ -22,7 +22,6 @@ import msgspec
 
 import gsched
 from gsched.agent.blocking_pool import BlockingPool
-from gsched.agent.notices import sender
 from gsched.agent.notices.notice_files import (
     KeptNotice,
     NoticeFiles,
@@ -47,6 +46,10 @@ from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)
 
+PRELUDE = (
+    "import sys; sys.path += sys.argv[1:3]; from gsched.agent.notices.sender import main; main(sys.stdin.buffer.read())"
+)
+"""Begins a sender, which needs modules of its own; the agent does without them."""
 MOST_SENDERS = 8
 """Users who have a sender at a time."""
 BATCH = 16
@@ -283,7 +286,7 @@ class NoticeDelivery:
             environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
             environment |= {"PATH": os.defpath, "HOME": account.home, "LOGNAME": account.name, "USER": account.name}
         return Program(
-            words=(sys.executable, "-I", "-S", "-X", "utf8", "-c", sender.PRELUDE, *roots),
+            words=(sys.executable, "-I", "-S", "-X", "utf8", "-c", PRELUDE, *roots),
             environment=environment,
             stdin=json.dumps(told).encode(),
             output=str(journal),

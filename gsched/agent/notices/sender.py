@@ -5,7 +5,7 @@ no environment. Writes to standard output, a journal that the agent has opened: 
 on disk before it goes on. It waits for nobody longer than a limit, follows no redirect, reads little of any answer, and
 never writes a URL. One who does not answer is left alone for the rest of the run. Standard library only, but for mail.
 
-Run as: python -I -S -X utf8 -c PRELUDE PACKAGE_ROOT MSGSPEC_ROOT
+Run as: python -I -S -X utf8 -c PRELUDE PACKAGE_ROOT MSGSPEC_ROOT (see notice_delivery)
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from urllib.parse import SplitResult, urlsplit
 
 from gsched.base.machine.undumpable import be_undumpable
 
-PRELUDE = (
-    "import sys; sys.path += sys.argv[1:3]; from gsched.agent.notices.sender import main; main(sys.stdin.buffer.read())"
-)
 WEBHOOK_S, COMMAND_S, MAIL_S = 20.0, 60.0, 60.0
 """How long one try may take."""
 MOST_ANSWER = 64 * 1024

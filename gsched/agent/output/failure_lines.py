@@ -10,6 +10,7 @@ Pure. Never gives back what was printed, but a name: of a module, a library, an 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -70,7 +71,7 @@ class _Sign(NamedTuple):
     """`pattern` within a line: `kind`. Its first group that matches is the detail."""
 
     kind: FailureClass
-    pattern: re.Pattern[str]
+    pattern: str
     level: int = _CAUSE
     is_final: bool = False
     """It is how a program dies wherever it stands."""
@@ -79,7 +80,7 @@ class _Sign(NamedTuple):
 
 
 def _sign(kind: FailureClass, pattern: str, level: int = _CAUSE, *, final: bool = False, detail: str = "") -> _Sign:
-    return _Sign(kind, re.compile(pattern), level, final, detail)
+    return _Sign(kind, pattern, level, final, detail)
 
 
 _SIGNS: tuple[_Sign, ...] = (
@@ -228,10 +229,16 @@ def _found(lines: Sequence[str], first: int) -> Iterator[_Found]:
                 yield _of_exception(exception[1], first + place)
 
 
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Only once a job has failed: compiling all of them takes long beside the rest of an agent's start."""
+    return re.compile(pattern)
+
+
 def _sign_in(line: str, number: int, *, is_death: bool, is_near: bool) -> _Found | None:
     """What is known of the line. One that is only a mention is nothing far from the end: the program has gone on."""
     for sign in _SIGNS:
-        match = sign.pattern.search(line)
+        match = _compiled(sign.pattern).search(line)
         if match is None:
             continue
         is_final = is_death or sign.is_final

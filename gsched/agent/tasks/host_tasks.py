@@ -17,7 +17,8 @@ from pathlib import Path
 from gsched.agent.output import terminal_questions
 from gsched.agent.tasks.network_variables import carried_network
 from gsched.base.errors import GschedError
-from gsched.dialect.slurm.allocation import STEP_OF_SRUN
+from gsched.dialect.slurm.job_variables import STEP_OF_SRUN
+from gsched.model.hosts.job_tmpdir import OWN_TMPDIR
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run import task_files
 from gsched.run.attempt_files import HOSTFILE
@@ -46,7 +47,7 @@ OF_HOST = (
     *("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
     *("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "LSB_BIND_CPU_LIST", "LSB_BIND_MEM_LIST", "LSB_BIND_MEM_POLICY"),
     *("LSB_AFFINITY_HOSTFILE", "LSB_DJOB_HOSTFILE", "LSB_DJOB_RANKFILE", "GSCHED_AGENT_SOCKET", "GSCHED_DEADLINE"),
-    "GSCHED_BINDIR",
+    *("GSCHED_BINDIR", OWN_TMPDIR),
     *("SLURMD_NODENAME", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_CPUS_ON_NODE"),
 )
 """Variables that are different on each host of a job."""
@@ -322,6 +323,9 @@ def on_other_host(environment: Mapping[str, str], here: Mapping[str, str]) -> di
     files that the job has there. `here`: the environment that the job was given there.
     """
     carried = carried_network(environment, here)
+    left, found = environment.get(OWN_TMPDIR), here.get(OWN_TMPDIR)
+    if left and found:
+        carried = {name: found if value == left else value for name, value in carried.items()}
     kept = {name: value for name, value in carried.items() if name not in OF_HOST}
     return {**kept, **{name: here[name] for name in OF_HOST if name in here}}
 

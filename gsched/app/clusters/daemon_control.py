@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gsched.app.clusters import daemons
-from gsched.app.clusters.private import Home, host_name
+from gsched.app.clusters.private_config import config_of
 from gsched.app.clusters.private_daemons import start_missing
+from gsched.app.clusters.private_home import Home, host_name
 from gsched.base.errors import BadRequest, GschedError
 
 
@@ -26,7 +27,7 @@ def restart_master(home: Home) -> None:
         raise BadRequest("the master does not run on this machine: restart it where it runs, or use gsched up")
     with daemons.one_at_a_time(home.folder):
         daemons.stop(run_dir, "master")
-        start_missing(home.conf, home.config(), ["master"])
+        start_missing(home.conf, config_of(home), ["master"])
 
 
 def stop_agent(home: Home, host: str) -> None:
@@ -56,4 +57,4 @@ def start_agent(home: Home, host: str) -> None:
     if host != host_name() and f"agent-{host}" not in daemons.known(home.run_dir()):
         raise BadRequest(f"{host}: its agent is started on the host itself: gsched agent --host {host}")
     with daemons.one_at_a_time(home.folder):
-        start_missing(home.conf, home.config(), [f"agent-{host}"])
+        start_missing(home.conf, config_of(home), [f"agent-{host}"])

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from gsched.app.clusters.private import host_name
+from gsched.app.clusters.private_home import host_name
 from gsched.app.installation.units import AGENT_UNIT, DOOR_UNIT, MASTER_UNIT
 from gsched.base.envdir import read_setting
 from gsched.model.config import ClusterConfig

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from gsched.app.clusters.private import host_name
+from gsched.app.clusters.private_home import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
 from gsched.app.installation import authority
 from gsched.app.installation.install import share_key

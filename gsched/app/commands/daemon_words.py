@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from gsched.app.clusters.foreground import serve
-from gsched.app.clusters.private import host_name
+from gsched.app.clusters.private_home import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR
+from gsched.base.machine.large_imports import LargeImport
 from gsched.base.machine.open_files import raise_limit
 from gsched.base.machine.service import ServiceManager
 from gsched.config.configuration import load
@@ -30,7 +31,8 @@ def master(envdir: str | None, host: str | None) -> None:
 
 
 def _run_master(conf: str, host: str, manager: ServiceManager) -> int:
-    from gsched.master import daemon  # for its start-up time
+    with LargeImport():
+        from gsched.master import daemon  # for its start-up time
 
     return daemon.run(conf, host, manager)
 
@@ -45,7 +47,8 @@ def agent(envdir: str | None, host: str | None) -> None:
 
 
 def _run_agent(conf: str, host: str, manager: ServiceManager) -> int:
-    from gsched.agent import daemon  # for its start-up time
+    with LargeImport():
+        from gsched.agent import daemon  # for its start-up time
 
     # Elims are told which host they report for: several agents may share a machine.
     os.environ.update(GSCHED_HOSTNAME=host, GSCHED_ENVDIR=conf)

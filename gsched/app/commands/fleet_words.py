@@ -1,4 +1,7 @@
-"""Words of gadmin about a fleet: installing services, draining hosts and queues, versions of all hosts, metrics."""
+"""Words of gadmin about a fleet that runs: versions, metrics, draining hosts and queues, attempts without a record.
+
+They ask the master alone, and import nothing that reads configurations.
+"""
 
 from __future__ import annotations
 
@@ -8,98 +11,14 @@ import sys
 import click
 
 from gsched.app.clusters import draining
-from gsched.app.clusters.private import host_name
-from gsched.app.commands.command_options import FAILURE, OPTION_ENVDIR, conf_of
-from gsched.app.commands.lsf_startup import start_cluster, stop_cluster
+from gsched.app.clusters.private_home import host_name
+from gsched.app.commands.command_options import FAILURE, OPTION_ENVDIR
 from gsched.app.commands.master_client import connect
-from gsched.app.installation import install
-from gsched.app.installation.host_files import pack_host
-from gsched.app.installation.units import COPIES_KEPT, Backups
-from gsched.base.envdir import SITE_CONF_DIR
 from gsched.base.errors import BadRequest
 from gsched.cli.render.hosts.versions import render_versions
 from gsched.cli.session.time_zone import zone_of
-from gsched.config.configuration import load
 from gsched.model.jobs.job_signal import MOST_SAVE_S
-
-OPTION_ROOT = click.option("--root", metavar="DIR", default="", help="Write below DIR, for another machine.")
-OPTION_FORCE = click.option("--force", is_flag=True, help="Also what somebody has changed.")
-OPTION_CONF = click.option(
-    "--envdir", metavar="CONF", default=SITE_CONF_DIR, show_default=True, help="Configuration folder of the services."
-)
-
-
-@click.command("install-units")
-@click.option("--master", is_flag=True, help="The master's unit.")
-@click.option("--door", is_flag=True, help="The door's unit.")
-@click.option("--agent", is_flag=True, help="The agent's unit.")
-@click.option("--web", is_flag=True, help="The unit of the pages for browsers.")
-@OPTION_ROOT
-@OPTION_CONF
-@click.option("--host", metavar="HOST", default="", help="Name of the host in lsf.cluster (default: this machine's).")
-@click.option("--hosts", metavar="MASTER,HOST,...", default="", help="Make a configuration for these hosts.")
-@click.option("--cluster", metavar="NAME", default="gsched", show_default=True, help="Name of the new cluster.")
-@click.option("--admins", metavar="USER,...", default="", help="Administrators of the new cluster.")
-@click.option("--sim-gpus", metavar="SPEC", default="", help="Simulate GPUs in the new cluster, as of gsched up.")
-@click.option(
-    "--backups", metavar="DIR", default="", help="On the master's host: a copy of the store in DIR every day."
-)
-@click.option("--keep", type=click.IntRange(1), metavar="N", help="Of these copies keep the N newest (default: 14).")
-@click.option("--passphrase-file", metavar="PATH", default="", help="Encrypts configuration and keys in these copies.")
-@OPTION_FORCE
-def install_units(  # noqa: PLR0913 - the options of a command
-    master: bool,
-    door: bool,
-    agent: bool,
-    web: bool,
-    root: str,
-    envdir: str,
-    host: str,
-    hosts: str,
-    cluster: str,
-    admins: str,
-    sim_gpus: str,
-    backups: str,
-    keep: int | None,
-    passphrase_file: str,
-    force: bool,
-) -> None:
-    """Make this installation services of systemd: those that the configuration gives this host, or those named."""
-    place = install.InstallPlace(os.path.abspath(root) if root else "", os.path.abspath(envdir), host or host_name())
-    new = install.NewCluster(cluster, _names(hosts), sim_gpus, _names(admins)) if hosts else None
-    chosen = {"master": master, "door": door, "agent": agent, "web": web}
-    wanted = [name for name, is_chosen in chosen.items() if is_chosen]
-    if not backups and (keep is not None or passphrase_file):
-        raise BadRequest("--keep and --passphrase-file are for --backups")
-    made = Backups(backups, keep or COPIES_KEPT, passphrase_file) if backups else None
-    install.install(place, wanted, new, force=force, say=click.echo, backups=made)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-@click.command("uninstall-units")
-@OPTION_ROOT
-@OPTION_CONF
-@OPTION_FORCE
-def uninstall_units(root: str, envdir: str, force: bool) -> None:
-    """Stop the services of this host and remove their units; jobs go on, configuration and state are kept."""
-    place = install.InstallPlace(os.path.abspath(root) if root else "", os.path.abspath(envdir), host_name())
-    install.uninstall(place, force=force, say=click.echo)
-
-
-@click.command("host-files")
-@OPTION_ENVDIR
-@click.argument("host")
-def host_files(envdir: str | None, host: str) -> None:
-    """Write the files that HOST needs as a tar archive: the configuration, its certificate and key, and no other's.
-
-    gadmin host-files HOST | ssh HOST tar -x -C /etc
-    """
-    if sys.stdout.isatty():
-        raise BadRequest(f"a key is not for a screen: gadmin host-files {host} | ssh {host} tar -x -C /etc")
-    pack_host(load(conf_of(envdir)).required(), host, sys.stdout.buffer)
+from gsched.model.views.view import OrphanView
 
 
 @click.command()
@@ -170,15 +89,37 @@ def drain(
         sys.exit(FAILURE)
 
 
-@click.command()
-@click.option("-f", "force", is_flag=True, help="Does not ask.")
-def startup(force: bool) -> None:
-    """Start the daemons of the cluster that do not run: on other hosts by LSF_RSH (ssh). LSF's lsfstartup."""
-    start_cluster(force=force)
+@click.command("orphans")
+@OPTION_ENVDIR
+@click.option("--end", "ends", is_flag=True, help="End those that run, and forget those that are over.")
+@click.argument("names", nargs=-1, metavar="[all | HOST | JOB.ATTEMPT] ...")
+def orphans(envdir: str | None, ends: bool, names: tuple[str, ...]) -> None:
+    """List attempts that run on hosts though the store has no record of them; end them.
+
+    They are there when the store was lost, or put back from an older copy. What they hold is given to nobody else.
+    """
+    if ends and not names:
+        raise BadRequest("say which: gadmin orphans --end all, or hosts, or JOB.ATTEMPT as they are listed")
+    with connect(envdir) as client:
+        if ends:
+            for answer in client.end_orphans(names):
+                click.echo(answer.text)
+            return
+        rows = [
+            _row(host.name, each)
+            for host in client.hosts()
+            for each in host.orphans
+            if not names or {"all", host.name, each.name} & set(names)
+        ]
+    if not rows:
+        click.echo("No attempts without a record in the store")
+        return
+    rows = [("HOST_NAME", "ATTEMPT", "STAT", "SLOTS", "GPUS"), *rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + f"  {row[4]}")
 
 
-@click.command()
-@click.option("-f", "force", is_flag=True, help="Does not ask.")
-def shutdown(force: bool) -> None:
-    """Stop the daemons of the cluster, doors of other hosts by LSF_RSH (ssh); jobs go on. LSF's lsfshutdown."""
-    stop_cluster(force=force)
+def _row(host: str, orphan: OrphanView) -> tuple[str, ...]:
+    gpus = " ".join(map(str, orphan.gpus)) or "-"
+    return (host, orphan.name, "over" if orphan.over else "runs", str(orphan.slots), gpus)

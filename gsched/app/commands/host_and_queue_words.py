@@ -10,7 +10,7 @@ import time
 
 import click
 
-from gsched.app.clusters.private import host_name
+from gsched.app.clusters.private_home import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import LSF_FAILURE, BadRequest

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 
 import click
 
-from gsched.app.clusters import private
+from gsched.app.clusters import private_down, private_status, private_up
 from gsched.app.clusters.daemon_control import cluster_of
 from gsched.app.clusters.fleet_control import here, start_all, stop_all, stop_doors
-from gsched.app.clusters.private import Home
+from gsched.app.clusters.private_config import config_of
+from gsched.app.clusters.private_home import Home
 from gsched.app.commands.command_options import FAILURE, asked, conf_of
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import LSF_FAILURE
@@ -30,18 +31,18 @@ def _home() -> Home:
 def _start() -> None:
     home = _home()
     home.run_dir()  # a cluster is never made here
-    config = home.config()
+    config = config_of(home)
     if config.is_shared:
         _say_each(start_all(config), "started")
         return
-    private.up(home, sim_gpus=None, hosts=(), gpu_resources=True, say=click.echo)
+    private_up.up(home, sim_gpus=None, hosts=(), gpu_resources=True, say=click.echo)
 
 
 def _stop() -> None:
     home = _home()
-    config = home.config()
+    config = config_of(home)
     if not config.is_shared:
-        private.down(home, kill=False, say=click.echo)
+        private_down.down(home, kill=False, say=click.echo)
         return
     with connect(None) as client:
         found = stop_all(client, config)
@@ -95,11 +96,11 @@ def lsfshutdown(force: bool) -> None:
 def lsf_daemons(word: str) -> None:
     """Start, stop or restart the daemons of the cluster on this machine, or show which run."""
     home = _home()
-    if home.exists and (config := home.config()).is_shared:
+    if home.exists and (config := config_of(home)).is_shared:
         sys.exit(here(config, word))
     if word in ("stop", "restart"):
         _stop()
     if word in ("start", "restart"):
         _start()
-    if word == "status" and not private.status(_home(), say=click.echo):
+    if word == "status" and not private_status.status(_home(), say=click.echo):
         sys.exit(FAILURE)

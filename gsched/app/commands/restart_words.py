@@ -13,9 +13,11 @@ import click
 
 from gsched.app.clusters import fleet_control
 from gsched.app.clusters.daemon_control import agents_of, cluster_of, restart_master
-from gsched.app.clusters.private import host_name
+from gsched.app.clusters.private_config import config_of
+from gsched.app.clusters.private_home import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR, asked, conf_of
 from gsched.app.commands.configuration_words import check_files
+from gsched.app.commands.lsf_startup import start_cluster, stop_cluster
 from gsched.app.commands.master_client import connect, leader_now
 from gsched.base.errors import LSF_FAILURE, Unavailable
 from gsched.model.config import ClusterConfig
@@ -37,7 +39,7 @@ def mbdrestart(envdir: str | None, comment: str, force: bool, verbose: bool) -> 
         click.echo("MBD restart aborted.")
         sys.exit(LSF_FAILURE)
     home = cluster_of(conf_of(envdir))
-    if home.config().is_shared:
+    if config_of(home).is_shared:
         with connect(envdir) as client:
             fleet_control.end_master(client, "restart")
     else:
@@ -63,7 +65,7 @@ def failover(envdir: str | None, to: str) -> None:
 def _agents(envdir: str | None, hosts: Sequence[str], verb: str, force: bool, action: str) -> None:
     """Do it to the agents of these hosts (none: this one; all: every one), a line on standard error for each."""
     home = cluster_of(conf_of(envdir))
-    config = home.config()
+    config = config_of(home)
     names = list(hosts) or [host_name()]
     if names == ["all"]:
         if not asked(f"{verb} slave batch daemon on all the hosts?", force=force):
@@ -117,3 +119,17 @@ def hshutdown(envdir: str | None, force: bool, hosts: tuple[str, ...]) -> None:
 def hstartup(envdir: str | None, force: bool, hosts: tuple[str, ...]) -> None:
     """Start agents: on other hosts by LSF_RSH (ssh) and systemd. In a private cluster those of this machine."""
     _agents(envdir, hosts, "Starting up", force, "start")
+
+
+@click.command()
+@click.option("-f", "force", is_flag=True, help="Does not ask.")
+def startup(force: bool) -> None:
+    """Start the daemons of the cluster that do not run: on other hosts by LSF_RSH (ssh). LSF's lsfstartup."""
+    start_cluster(force=force)
+
+
+@click.command()
+@click.option("-f", "force", is_flag=True, help="Does not ask.")
+def shutdown(force: bool) -> None:
+    """Stop the daemons of the cluster, doors of other hosts by LSF_RSH (ssh); jobs go on. LSF's lsfshutdown."""
+    stop_cluster(force=force)

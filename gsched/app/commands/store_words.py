@@ -1,4 +1,4 @@
-"""Words of gadmin about the store: copies, a new generation where it is lost, attempts that it has no record of."""
+"""Words of gadmin about the store: copies, a new generation where it is lost, what is wrong in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import import_module
 
 import click
 
-from gsched.app.clusters.private import host_name
+from gsched.app.clusters.private_home import host_name
 from gsched.app.commands.command_options import (
     FAILURE,
     OPTION_ASK_PASSPHRASE,
@@ -18,15 +18,13 @@ from gsched.app.commands.command_options import (
     conf_of,
     passphrase_of,
 )
-from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.config.configuration import load
 from gsched.model.config import ClusterConfig
-from gsched.model.views.view import OrphanView
 from gsched.wire.identity.caller_identity import user_name
 
 
-def _with_store(envdir: str | None, command: str) -> ClusterConfig:
+def with_store(envdir: str | None, command: str) -> ClusterConfig:
     """The configuration, where the caller is who the store of this machine belongs to: files that somebody else's
     program makes beside it would be in the master's way. `command` is what to say instead."""
     config = load(conf_of(envdir), host_name()).required()
@@ -74,7 +72,7 @@ def backup(
     if keep is not None and into is None:
         raise BadRequest("--keep is for --into: it removes copies of that folder")
     where = shlex.quote(file) if file is not None else f"--into {shlex.quote(into or '')}"
-    config = _with_store(envdir, f"gadmin backup {where}")
+    config = with_store(envdir, f"gadmin backup {where}")
     passphrase = passphrase_of(passphrase_file, ask=ask_passphrase, new=True)
     from gsched.app.stores.store_copies import backup_into, backup_store  # the master's code, as below
 
@@ -114,7 +112,7 @@ def restore(
     if configuration:
         _restore_configuration(file, into, passphrase_file, ask_passphrase)
         return
-    config = _with_store(envdir, f"gadmin restore {shlex.quote(file)}")
+    config = with_store(envdir, f"gadmin restore {shlex.quote(file)}")
     from gsched.app.stores.store_copies import restore_store  # the master's code, as below
 
     restore_store(config, file, click.echo)
@@ -140,7 +138,7 @@ def newstore(envdir: str | None) -> None:
     `gadmin orphans --end`. Job numbers are never used again. Files are renamed, not removed. A store that is whole is
     left as it is. Run it on the master's host, as the user that the master runs as.
     """
-    config = _with_store(envdir, "gadmin newstore")
+    config = with_store(envdir, "gadmin newstore")
     from gsched.app.stores.renewal import renew_store  # the master's code, which other words start faster without
 
     renew_store(config, click.echo)
@@ -156,7 +154,7 @@ def check_store(envdir: str | None, all_of_them: bool) -> None:
     names say; each job must have its row for queries of the past, and the state that a master would begin with must add
     up. Run it on the master's host, as the user that the master runs as.
     """
-    config = _with_store(envdir, "gadmin check-store")
+    config = with_store(envdir, "gadmin check-store")
     # The master's code, as below.
     if not import_module("gsched.app.stores.store_checks").check_store(config, click.echo, all_of_them=all_of_them):
         sys.exit(FAILURE)
@@ -178,39 +176,3 @@ def store_copy(source: str, target: str) -> None:
     """
     # The database's modules, as below.
     import_module("gsched.app.stores.store_moves").copy_store(source, target, click.echo)
-
-
-@click.command("orphans")
-@OPTION_ENVDIR
-@click.option("--end", "ends", is_flag=True, help="End those that run, and forget those that are over.")
-@click.argument("names", nargs=-1, metavar="[all | HOST | JOB.ATTEMPT] ...")
-def orphans(envdir: str | None, ends: bool, names: tuple[str, ...]) -> None:
-    """List attempts that run on hosts though the store has no record of them; end them.
-
-    They are there when the store was lost, or put back from an older copy. What they hold is given to nobody else.
-    """
-    if ends and not names:
-        raise BadRequest("say which: gadmin orphans --end all, or hosts, or JOB.ATTEMPT as they are listed")
-    with connect(envdir) as client:
-        if ends:
-            for answer in client.end_orphans(names):
-                click.echo(answer.text)
-            return
-        rows = [
-            _row(host.name, each)
-            for host in client.hosts()
-            for each in host.orphans
-            if not names or {"all", host.name, each.name} & set(names)
-        ]
-    if not rows:
-        click.echo("No attempts without a record in the store")
-        return
-    rows = [("HOST_NAME", "ATTEMPT", "STAT", "SLOTS", "GPUS"), *rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + f"  {row[4]}")
-
-
-def _row(host: str, orphan: OrphanView) -> tuple[str, ...]:
-    gpus = " ".join(map(str, orphan.gpus)) or "-"
-    return (host, orphan.name, "over" if orphan.over else "runs", str(orphan.slots), gpus)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from gsched.base.errors import BadRequest
+from gsched.base.machine.large_imports import LargeImport
 
 _PACKAGE = "gsched.app.commands"
 
@@ -36,7 +37,8 @@ class WordGroup(click.Group):
 
     def _load(self, place: str) -> click.Command:
         module, _, name = place.partition(":")
-        command: click.Command = getattr(import_module(f"{_PACKAGE}.{module}"), name)
+        with LargeImport():
+            command: click.Command = getattr(import_module(f"{_PACKAGE}.{module}"), name)
         return command
 
 

@@ -37,6 +37,8 @@ DEFAULT_PORT = 6881
 SIMULATED_SLOTS = 16
 DOOR_SOCKET = "door.sock"
 _UNITS = "etc/systemd/system"
+NOTHING_TIMED = units.Timed()
+_TIMED = (units.BACKUP_TIMER, units.BACKUP_UNIT, units.ARCHIVE_TIMER, units.ARCHIVE_UNIT)
 _MARK = "# Written by gadmin install-units, which replaces it as long as nobody has changed it; checksum "
 _MARKED = re.compile(rf"{re.escape(_MARK)}([0-9a-f]{{16}})\n")
 _CLOSED = ("/home", "/root", "/run/user")
@@ -76,10 +78,10 @@ def install(
     say: Say,
     python: str = sys.executable,
     package: str = gsched.__file__,
-    backups: units.Backups | None = None,
+    timed: units.Timed = NOTHING_TIMED,
 ) -> None:
     """Write everything for these daemons (none: those that the configuration gives this host), say what to do next.
-    `backups`: on the master's host, the units that make them; None leaves those that are there as they are.
+    `timed`: on the master's host, what has units and timers.
 
     Raises PermissionDenied without root, BadRequest, ConfigError, Conflict where a changed file is in the way (nothing
     is written then unless `force`), OSError.
@@ -88,7 +90,7 @@ def install(
     _check_reachable(os.path.abspath(python), os.path.abspath(package))
     mask = os.umask(0o022)  # services and users read it all, whatever the umask of who installs
     try:
-        _install(place, daemons, new, force=force, say=say, python=python, backups=backups)
+        _install(place, daemons, new, force=force, say=say, python=python, timed=timed)
     finally:
         os.umask(mask)
 
@@ -101,7 +103,7 @@ def _install(
     force: bool,
     say: Say,
     python: str,
-    backups: units.Backups | None,
+    timed: units.Timed,
 ) -> None:
     if not os.path.lexists(place.below(f"{place.conf}/lsf.conf")):
         _write_configuration(place, new, say)
@@ -111,10 +113,7 @@ def _install(
     wanted = tuple(daemons) or _daemons_of(config, place.host)
     made_for = Installation(os.path.abspath(python), config, place.host, _systemd_version(place))
     texts = {f"{_UNITS}/{name}": text for name, text in (units.unit_of(daemon, made_for) for daemon in wanted)}
-    if backups is not None:
-        if "master" not in wanted:
-            raise BadRequest(f"copies of the store are made on the master's host, {config.master_host}")
-        texts |= {f"{_UNITS}/{name}": text for name, text in units.backup_units(made_for, backups).items()}
+    texts |= {f"{_UNITS}/{name}": text for name, text in _timed_units(made_for, wanted, timed).items()}
     texts["etc/sysusers.d/gsched.conf"] = units.user_text(made_for)
     texts["etc/tmpfiles.d/gsched.conf"] = units.folders_text(made_for)
     texts["etc/profile.d/gsched.sh"] = units.profile_text(made_for)
@@ -132,16 +131,35 @@ def _install(
     if not place.root:
         _make_known(say)
         share_key(config, place.host, say)
-    if backups is not None and not place.root:
-        _make_backup_folder(backups.folder, say)
-    _say_next(config, place, wanted, say, has_timer=backups is not None)
+    timers = []
+    if timed.backups is not None:
+        timers.append(units.BACKUP_TIMER)
+        _make_folder(place, timed.backups.folder, 0o700, say)
+    if timed.archives is not None:
+        timers.append(units.ARCHIVE_TIMER)
+        _make_folder(place, timed.archives.folder, 0o750, say)
+    _say_next(config, place, wanted, say, timers)
+
+
+def _timed_units(made_for: Installation, wanted: Sequence[str], timed: units.Timed) -> dict[str, str]:
+    """Name and text of each. Raises BadRequest."""
+    master, texts = made_for.config.master_host, dict[str, str]()
+    if timed.backups is not None:
+        if "master" not in wanted:
+            raise BadRequest(f"copies of the store are made on the master's host, {master}")
+        texts |= units.backup_units(made_for, timed.backups)
+    if timed.archives is not None:
+        if "master" not in wanted:
+            raise BadRequest(f"months are archived on the master's host, {master}")
+        texts |= units.archive_units(made_for, timed.archives)
+    return texts
 
 
 def uninstall(place: InstallPlace, *, force: bool, say: Say, python: str = sys.executable) -> None:
     """Remove what `install` has written, but for configuration, state and the user. Raises as `install` does."""
     _check_root(place)
     names = [f"{_UNITS}/{name}" for name in (units.MASTER_UNIT, units.DOOR_UNIT, units.AGENT_UNIT, units.WEB_UNIT)]
-    names += [f"{_UNITS}/{name}" for name in (units.BACKUP_TIMER, units.BACKUP_UNIT)]
+    names += [f"{_UNITS}/{name}" for name in _TIMED]
     names += ["etc/sysusers.d/gsched.conf", "etc/tmpfiles.d/gsched.conf", "etc/profile.d/gsched.sh"]
     names += ["etc/logrotate.d/gsched"]
     names += help_files.COMPLETIONS
@@ -330,20 +348,30 @@ def share_key(config: ClusterConfig, host: str, say: Say) -> None:
         say(f"{path}: the group {units.USER} may read it")
 
 
-def _make_backup_folder(folder: str, say: Say) -> None:
-    """One that is there stays as it is: it may be a share of others."""
-    if os.path.isdir(folder):
+def _make_folder(place: InstallPlace, folder: str, mode: int, say: Say) -> None:
+    """One that is there stays as it is: it may be a share of others; and none is made for another machine."""
+    if place.root or os.path.isdir(folder):
         return
-    os.makedirs(folder, mode=0o700)
+    folder = os.path.normpath(folder)  # else its own name is taken for that of its parent, if a slash ends it
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        os.mkdir(folder, 0o700)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as problem:
+        raise GschedError(f"{problem.filename or folder}: {problem.strerror}") from None
     try:
         user = pwd.getpwnam(units.USER)
+        os.fchown(handle, user.pw_uid, user.pw_gid)
     except KeyError:
         say(f"{folder} is to belong to the user {units.USER}, who is not there yet")
-        return
-    os.chown(folder, user.pw_uid, user.pw_gid)
+    finally:
+        os.fchmod(handle, mode)
+        os.close(handle)
 
 
-def _say_next(config: ClusterConfig, place: InstallPlace, wanted: Sequence[str], say: Say, *, has_timer: bool) -> None:
+def _say_next(
+    config: ClusterConfig, place: InstallPlace, wanted: Sequence[str], say: Say, timers: Sequence[str]
+) -> None:
     tls = place.below(config.network.tls_dir)
     steps = []
     if config.is_shared and not (tls / "ca.crt").exists():
@@ -355,7 +383,7 @@ def _say_next(config: ClusterConfig, place: InstallPlace, wanted: Sequence[str],
         parent = os.path.dirname(place.conf)
         steps.append(f"for each other host:  gadmin host-files {others[0]} | ssh {others[0]} tar -x -C {parent}")
         steps.append(f"for each other host:  ssh {others[0]} {os.path.dirname(sys.executable)}/gadmin install-units")
-    services = " ".join([*(f"gsched-{daemon}" for daemon in wanted), *([units.BACKUP_TIMER] if has_timer else [])])
+    services = " ".join([*(f"gsched-{daemon}" for daemon in wanted), *timers])
     steps.append(f"systemctl enable --now {services}")
     for number, step in enumerate(steps, 1):
         say(f"next {number}: {step}")

@@ -23,6 +23,7 @@ from gsched.model.web_front import WEB_USER
 
 USER = "gsched"
 BACKUP_UNIT, BACKUP_TIMER = "gsched-backup.service", "gsched-backup.timer"
+ARCHIVE_UNIT, ARCHIVE_TIMER = "gsched-archive.service", "gsched-archive.timer"
 MASTER_UNIT, DOOR_UNIT, AGENT_UNIT, WEB_UNIT = (f"gsched-{name}.service" for name in ("master", "door", "agent", "web"))
 WATCHDOG_S = 60
 COPIES_KEPT = 14
@@ -158,6 +159,39 @@ Persistent=yes
 WantedBy=timers.target
 """
 
+_ARCHIVE = """\
+[Unit]
+Description=gsched archive of months that are over, of cluster {cluster}
+# Nothing may be written below a mount point that has nothing mounted.
+RequiresMountsFor={folder}
+After=remote-fs.target gsched-master.service
+
+[Service]
+Type=oneshot
+Environment=GSCHED_ENVDIR={conf}
+ExecStart={python} -I -X utf8 -c "from gsched.app.entry import gadmin; gadmin()" history archive --envdir {conf} {words}
+{who}Nice=10
+IOSchedulingClass=idle
+TimeoutStartSec=24h
+{body}# The group of the folder may read what is not secret.
+UMask=0027
+"""
+
+_ARCHIVE_TIMER = """\
+[Unit]
+Description=gsched archive of months that are over, of cluster {cluster}, once a month
+
+[Timer]
+# Months end in UTC; on the second the last one is over everywhere.
+OnCalendar=*-*-02
+# Not all clusters of a site at midnight; a month that the machine was down is made up for.
+RandomizedDelaySec=6h
+Persistent=yes
+
+[Install]
+WantedBy=timers.target
+"""
+
 _SYSUSERS = f"""\
 # The master and the door run as this user; it owns the event store, and has no login.
 u {USER} - "gsched" {{state}} /usr/sbin/nologin
@@ -198,6 +232,24 @@ class Backups:
     """So many are kept, the newest."""
     passphrase_file: str = ""
     """With it configuration and keys are part of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonthlyArchives:
+    """Months that are over, which are archived once a month."""
+
+    folder: str
+    """Absolute path; the user gsched writes there."""
+    keep: bool = False
+    """Nothing is removed from the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What is done from time to time; None: units that are there stay as they are."""
+
+    backups: Backups | None = None
+    archives: MonthlyArchives | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +303,7 @@ def backup_units(made_for: Installation, backups: Backups) -> dict[str, str]:
     words = f"--into {backups.folder} --keep {backups.keep}"
     if backups.passphrase_file:
         words += f" --passphrase-file {backups.passphrase_file}"
-    for path in filter(None, (backups.folder, backups.passphrase_file)):
-        if not _SAFE.fullmatch(path) or not path.startswith("/"):
-            raise BadRequest(f"{path}: what stands in a unit is an absolute path without blanks, quotes or \\ % $ ; #")
+    _check_paths(backups.folder, backups.passphrase_file)
     config = made_for.config
     writes = _writes([config.locations.state_dir, backups.folder])
     service = _BACKUP.format(
@@ -265,6 +315,29 @@ def backup_units(made_for: Installation, backups: Backups) -> dict[str, str]:
         body=_SHUT_OFF.format(writes=writes, proc="pid"),
     )
     return {BACKUP_UNIT: service, BACKUP_TIMER: _BACKUP_TIMER.format(cluster=config.cluster)}
+
+
+def archive_units(made_for: Installation, archives: MonthlyArchives) -> dict[str, str]:
+    """Name and text of the service that archives months, and of the timer that starts it. Raises BadRequest."""
+    _check_paths(archives.folder)
+    config = made_for.config
+    service = _ARCHIVE.format(
+        cluster=config.cluster,
+        conf=config.locations.conf_dir,
+        python=made_for.python,
+        # The month that was over last stays in the store.
+        folder=archives.folder,
+        words=f"{'--keep ' if archives.keep else ''}.-1/ {archives.folder}",
+        who=_WHO,
+        body=_SHUT_OFF.format(writes=_writes([config.locations.state_dir, archives.folder]), proc="pid"),
+    )
+    return {ARCHIVE_UNIT: service, ARCHIVE_TIMER: _ARCHIVE_TIMER.format(cluster=config.cluster)}
+
+
+def _check_paths(*paths: str) -> None:
+    for path in filter(None, paths):
+        if not _SAFE.fullmatch(path) or not path.startswith("/"):
+            raise BadRequest(f"{path}: what stands in a unit is an absolute path without blanks, quotes or \\ % $ ; #")
 
 
 def _door(made_for: Installation) -> tuple[str, str]:

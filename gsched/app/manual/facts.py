@@ -134,7 +134,7 @@ _FAMILIES = (
     ("gbgadd", "gbgmod", "gbgdel", "gjgroup"),
     ("grsvadd", "grsvmod", "grsvdel", "grsvs"),
     ("ghosts", "gload", "glsmon", "glsplace", "gslots", "glshosts", "glsinfo", "gmgroup", "elim.gpu"),
-    ("gqueues", "gusers", "gugroup", "gapp", "glimits", "gparams", "gid", "gclusters"),
+    ("gqueues", "gusers", "gugroup", "gapp", "glimits", "gresources", "gsla", "gparams", "gid", "gclusters"),
     ("ghist", "gacct"),
     ("gsched", "gadmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons"),
 )

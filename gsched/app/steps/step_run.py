@@ -18,7 +18,7 @@ from gsched.base.node_lists import expand_nodes
 from gsched.cli.session.call import LocalCall
 from gsched.cli.session.command_line import version_line
 from gsched.cli.session.session import Session
-from gsched.dialect.slurm.allocation import STEP_OF_SRUN
+from gsched.dialect.slurm.job_variables import STEP_OF_SRUN
 from gsched.dialect.slurm.srun_table import SRUN
 from gsched.dialect.slurm.step_options import MPI_TYPES, StepAsk, read_step
 from gsched.run.processes.warned_processes import STEP_COMMAND

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 import msgspec
 
 from gsched.base.ids import show_job
-from gsched.core.records.accepted_submissions import inputs_of
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.event import AnyEvent, ConfigApplied, JobMessagePosted, SubmissionAccepted
+from gsched.model.event import AnyEvent, ConfigApplied, JobMessagePosted
 from gsched.model.jobs.job import JobSpec
 from gsched.model.views.message_boxes import OWN_BOXES
 
@@ -23,11 +22,8 @@ _spec_of = msgspec.json.Decoder(JobSpec).decode
 
 
 def of_event(event: AnyEvent) -> Iterator[Reference]:
-    """Those that stay as long as the event does."""
-    if isinstance(event, SubmissionAccepted):
-        for raw in event.specs:
-            yield from _of_spec(_spec_of(raw), f"of the submission from job {show_job(event.first_id)} on")
-    elif isinstance(event, ConfigApplied):
+    """Those that stay as long as the event does; what an accepted submission names stays for the events of its jobs."""
+    if isinstance(event, ConfigApplied):
         yield from _named((event.files, "the files of a configuration"))
     elif isinstance(event, JobMessagePosted):
         if event.box not in OWN_BOXES:
@@ -45,8 +41,10 @@ def of_state(state: ClusterState) -> Iterator[Reference]:
     for number, array in state.arrays.items():
         yield from _named((array.spec.spooled_input, f"what job {show_job(number)} reads"))
     for number, accepted in state.accepted.items():
-        for name in inputs_of(accepted.event):
-            yield from _named((name, f"what the submission from job {show_job(number)} on reads"))
+        whose = f"the submission from job {show_job(number)} on"
+        for spec in map(_spec_of, accepted.event.specs):
+            yield from _of_spec(spec, f"of {whose}")
+            yield from _named((spec.spooled_input, f"what {whose} reads"))
 
 
 def _of_spec(spec: JobSpec, whose: str) -> Iterator[Reference]:

@@ -118,6 +118,10 @@ class _StoreCheck:
                 state, seq = ClusterState.load(found[1]), found[0]
             except GschedError as error:
                 yield [f"the checkpoint of event {found[0]} cannot be used: {error.text}"]
+        floor = self._past.floor()
+        if seq < floor.seq:
+            yield [f"no checkpoint can be used, and events are kept from {floor.seq} on: no master can begin with it"]
+            return
         quarantine = Quarantine(state.quarantined)
         seq = self._replay(state, seq, quarantine)
         yield [

@@ -26,6 +26,7 @@ ATTEMPT_TEXTS: dict[str, str] = {
     "attempt.silent_host": "{0} no longer answers",
     "attempt.on_host": "host {0}: {1}",
     "attempt.removed": "removed while {0} did not answer; how the job ended is not known",
+    "attempt.wrong_end": "the agent of host {0} told of its end what cannot be: {1}",
     "attempt.part_over": "it ended",
     "attempt.refused_process": "process {0}: {1}",
     "attempt.left_processes": "processes of the job could not be ended after it",
@@ -48,6 +49,10 @@ ATTEMPT_TEXTS: dict[str, str] = {
     "step.post_exec": "the {0}'s post-exec command",
     "step.host_pre_exec": "the {0}'s pre-exec command for each host",
     "step.host_post_exec": "the {0}'s post-exec command for each host",
+    "step.tmpdir": (
+        "mkdir of the job's temporary directory in {0} on {1} (that folder must exist and let the user write there)"
+    ),
+    "step.tmpdir_removal": "the removal of its temporary directory {0}",
     "step.pre_exec_failed": "The {0}'s pre-exec command exited with non-zero status ({1})",
     "step.pre_exec_late": "The {0}'s pre-exec command was killed after {1} s (JOB_PREPROC_TIMEOUT)",
     "step.first_late": "{0} was killed: what runs before a job may take {1} s (JOB_PREPROC_TIMEOUT)",

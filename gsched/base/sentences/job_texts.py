@@ -37,6 +37,10 @@ JOB_TEXTS: dict[str, str] = {
         'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
         "(ngpus_shared for a shared one)"
     ),
+    "resize.released": "Slots released : {0}",
+    "resize.requested": "More slots requested : {0}",
+    "resize.cancelled": "No more slots requested",
+    "resize.added": "Slots added : {0}",
     "note.waits_for_save": "Job {0}, which makes room for it, has {1} s to save its state",
     "note.waits_for_lent": "Job {0}, which gives {1} lent GPU(s) back to it, has {2} s to save its state",
     "note.most_restarts": "It ends, though {0}: it has been restarted {1} times, the most that it may (--max-restarts)",

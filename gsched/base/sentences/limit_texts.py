@@ -41,6 +41,16 @@ LIMIT_TEXTS: dict[str, str] = {
     "limit.started": "{0} of {1} {2}",
     "limit.array_full": "The job array has reached its job slot limit",
     "limit.job_group_full": "The specified job group has reached its job limit",
+    # Guaranteed pools.
+    "guarantee.held_back": "Held back for guarantee {0} of service class {1}",
+    "guarantee.owners_host": "Host is in use as one that pool {0} guarantees to service class {1}",
+    "guarantee.slots_per_host": "Guaranteed pool {0} has reached its SLOTS_PER_HOST",
+    "guarantee.numbers": "{0:.10g} wanted, {1:.10g} {2} free, {3:.10g} guaranteed and not in use; {4}",
+    "guarantee.no_loans": "nothing is lent",
+    "guarantee.loans_to_queues": "lent only to jobs of queue {0}",
+    "guarantee.loans_for": "lent only to jobs with a run limit of at most {0:.10g} minutes",
+    "guarantee.after_owners": "lent when the owners have been served",
+    "guarantee.kept_idle": "as much is lent as may be",
     # Dependency conditions (-w).
     "dependency.invalid": "Dependency condition invalid or never satisfied",
     "dependency.not_satisfied": "Job dependency condition not satisfied",

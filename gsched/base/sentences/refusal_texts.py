@@ -14,6 +14,10 @@ REFUSAL_TEXTS: dict[str, str] = {
     "refusal.gpu_idle_ok": "{0}: Queue does not let jobs say that their GPUs may be idle (GPU_IDLE has no ok=yes)",
     "refusal.most_tasks": "Too many processors requested: {1}, queue {0} allows {2}",
     "refusal.fewest_tasks": "Too few processors requested: {1}, queue {0} wants {2}",
+    "refusal.job_sizes": "Job size {1} is not allowed: queue {0} takes jobs of these sizes (JOB_SIZE_LIST): {2}",
+    "refusal.profile_job_sizes": (
+        "Job size {1} is not allowed: application profile {0} takes jobs of these sizes (JOB_SIZE_LIST): {2}"
+    ),
     "refusal.slots": "Too many processors requested: {1}, queue {0} allows {2:slots} ({3})",
     "refusal.queues": "{0}: {1}",
     "refusal.profile_most_tasks": "Too many processors requested: {1}, application profile {0} allows {2}",

@@ -127,13 +127,19 @@ class _Teller:
                 yield Remark(at=event.at, text=sentence(event.text))
             case events.JobFinished():
                 yield from self._ended(event)
-            case events.JobPostProcessed(failed=True):
-                yield history.post_failed(event.at)
+                if event.post_processed:
+                    yield from self._post_processed(event.at, failed=bool(event.result.post_code))
             case events.JobPostProcessed():
-                if self._succeeded:  # LSF says it of jobs that are done, not of those that exited
-                    yield history.post_done(event.at)
+                yield from self._post_processed(event.at, failed=event.failed)
             case _:
                 yield from self._changes(event)
+
+    def _post_processed(self, at: float, *, failed: bool) -> Iterator[HistoryEvent]:
+        """What follows a job's end is over."""
+        if failed:
+            yield history.post_failed(at)
+        elif self._succeeded:  # LSF says it of jobs that are done, not of those that exited
+            yield history.post_done(at)
 
     def _on_other_host(self, event: events.JobPartStarted | events.JobPartEnded) -> Remark:
         """The job's part there is open, or over."""
@@ -190,10 +196,8 @@ class _Teller:
 
     def _rearranged(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
         match event:
-            case events.JobGpusMoved():
-                yield Remark(at=event.at, text="Moved off its GPU, which is given back")
-            case events.JobGpusKept():
-                yield Remark(at=event.at, text=f"It keeps its GPU: {sentence(event.why)}")
+            case events.JobGpusMoved() | events.JobGpusKept() | events.JobSignalsSent():
+                yield _done_on_host(event)
             case events.JobEndWarned() | events.JobPreemptionWithdrawn() | events.JobResizeWithdrawn():
                 yield _about_its_end(event)
             case events.JobSwitched():
@@ -203,7 +207,7 @@ class _Teller:
             case events.JobForced():
                 yield history.forced(event.at, event.by)
             case events.JobModified():
-                yield history.Modified(at=event.at, user=event.by, changes=tuple(map(sentence, event.changes)))
+                yield _modified(event)
             case events.JobRequeueRequested():
                 yield from _requeue_requested(event)
             case events.ArrayElementsFinished():
@@ -266,6 +270,33 @@ def _requeue_requested(event: events.JobRequeueRequested) -> Iterator[HistoryEve
         yield history.requeue_requested(event.at, event.by)
     if event.save_by is not None:
         yield Remark(at=event.at, text=f"Asked to save its state; it has {event.save_by - event.at:.0f} seconds")
+
+
+_RESIZED = {
+    "resize.released": "Release allocation on Hosts/Processors <{0}>",
+    "resize.added": "Additional allocation on Hosts/Processors <{0}>",
+    "resize.requested": "Request {0} more slots",
+    "resize.cancelled": "Cancel the request for more slots",
+}
+"""Code of a change -> what LSF says of it."""
+
+
+def _modified(event: events.JobModified) -> HistoryEvent:
+    """What was changed; also slots that have come or gone while it ran, or are asked for."""
+    change = event.changes[0] if event.changes else ""
+    if not isinstance(change, CodedText) or change.code not in _RESIZED:
+        return history.Modified(at=event.at, user=event.by, changes=tuple(map(sentence, event.changes)))
+    by = "" if change.code == "resize.added" else f" by user or administrator <{event.by}>"
+    return Remark(at=event.at, text=_RESIZED[change.code].format(*change.values) + by)
+
+
+def _done_on_host(event: events.JobGpusMoved | events.JobGpusKept | events.JobSignalsSent) -> Remark:
+    """What became there of what was asked of it."""
+    if isinstance(event, events.JobSignalsSent):
+        return Remark(at=event.at, text=f"Its processes on host <{event.host}> were sent the signal")
+    if isinstance(event, events.JobGpusMoved):
+        return Remark(at=event.at, text="Moved off its GPU, which is given back")
+    return Remark(at=event.at, text=f"It keeps its GPU: {sentence(event.why)}")
 
 
 def _about_its_end(event: events.JobEndWarned | events.JobPreemptionWithdrawn | events.JobResizeWithdrawn) -> Remark:

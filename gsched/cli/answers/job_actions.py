@@ -24,7 +24,7 @@ from gsched.wire.messages.control_action import ControlAction
 
 EVERY = 0
 """The job id that stands for all of the caller's jobs."""
-FILTER_OPTIONS = ("u", "q", "m", "J", "g", "app")
+FILTER_OPTIONS = ("u", "q", "m", "J", "g", "app", "sla")
 
 Act = Callable[[Session, Sequence[int], JobFilter | None, list[Control]], Sequence[Control]]
 """Does it to these jobs, or where there are none to those that the filter admits. What has been done stands in the list

@@ -16,7 +16,7 @@ from gsched.cli.answers.known_gpus import known_gpus
 from gsched.cli.host_answers.cpu_factors import CpuFactors
 from gsched.cli.options.job_filters import chosen_filter
 from gsched.cli.options.job_selection import not_found
-from gsched.cli.options.past_time import looked_at
+from gsched.cli.options.past_time import looked_at, since_when
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.jobs.job_devices import affinity_units, gpus_of
 from gsched.cli.render.jobs.job_fields import EXCEPTION_STATUS
@@ -25,6 +25,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.master_links import folder_of
 from gsched.cli.session.session import Session
 from gsched.cli.session.time_zone import zone_of
+from gsched.dialect.host_lists import host_file_of
 from gsched.dialect.options import Parsed
 from gsched.model.hosts.host import Gpu
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter
@@ -58,6 +59,7 @@ class JobListing:
         self._named = wanted.ids
         self._is_long = options.has("l", "UF")
         self._with_affinity = options.has("aff")
+        self._with_host_file = options.has("hostfile")
         self._with_gpus = options.has("gpu")
         self._only_gpus = self._with_gpus and (options.has("json") or not self._is_long)
         self._gpus: dict[str, Gpu] = {}
@@ -119,6 +121,7 @@ class JobListing:
                 exceptions=shown,
                 judges_idle=exceptions is not None and exceptions.judges_idle(view),
                 affinity=affinity_units(view) if self._with_affinity else None,
+                host_file=host_file_of(view.spec) if self._with_host_file else {},
                 gpus_held=gpus_of(view, self._known_gpus()) if self._with_gpus else (),
                 web_address=web_address(self._folder) if self._is_long and view.spec.service else "",
             )
@@ -142,6 +145,8 @@ class JobListing:
                 for job in self._look.jobs(JobFilter(ids=(array_of(job_id),), finished=True))
             )
             lines.append(f"Job <{array_of(job_id)}> is not a job array\n" if is_plain else not_found([job_id]))
+        if lines and self._is_long and self.at is None:
+            lines.append(since_when(self._client.past.kept(), self._zone))
         return "".join(dict.fromkeys(lines))
 
 

@@ -8,7 +8,7 @@ from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
-from gsched.dialect.options import OptionTable, unsupported
+from gsched.dialect.options import Option, OptionTable
 from gsched.wire.messages.control_action import ControlAction
 
 FARTHEST = 2_000_000_000
@@ -19,7 +19,10 @@ def table(where: str) -> OptionTable:
     return OptionTable(
         summary=f"move a pending job to the {where} of its queue, or to a place counted from there",
         operands="JOB [POSITION]   (administrators move it among all jobs, others among their own)",
-        options=(*GENERAL, *unsupported("u", because="give the numbers of the jobs")),
+        options=(
+            Option("u", help="for administrators: count among the jobs of the job's user, as it does for others"),
+            *GENERAL,
+        ),
         interspersed=True,
         examples=("PROGRAM 1153", "PROGRAM '1160[7]' 2"),
     )
@@ -34,8 +37,9 @@ def move(call: Call, own: OptionTable, action: str, where: str) -> int:
     if len(job_ids) != 1 or EVERY in job_ids:
         raise BadRequest(f"{program(call)}: name one job")
     position = _position(options.rest[1]) if len(options.rest) == 2 else 1
+    what = ControlAction(action=action, position=position, among_own=options.has("u"))
     with connected(call) as session:
-        results = session.client.control(ControlAction(action=action, position=position), job_ids)
+        results = session.client.control(what, job_ids)
     return report(call, results, Said(f"Job <{{job}}> has been moved to position {position} from {where}."))
 
 

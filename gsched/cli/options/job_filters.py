@@ -9,6 +9,7 @@ import fnmatch
 from collections.abc import Callable
 
 from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import SERVICE_CLASS
 from gsched.dialect.options import Option, Parsed
 from gsched.model.views.view import JobFilter, JobView
 
@@ -19,6 +20,7 @@ WITH_RUSAGE = Option(
 OF_USER_GROUP = Option("G", "GROUP", "only jobs that were submitted with this user group", "-G physics")
 NARROWING = (
     Option("app", "PROFILE", "only jobs of this application profile", "-app training"),
+    SERVICE_CLASS,
     OF_USER_GROUP,
     OF_DESCRIPTION,
     Option("U", "RESERVATION", "only jobs of this advance reservation", "-U ann#0"),
@@ -31,8 +33,8 @@ ONLY_HERE = ("G", "Jd", "U", "rusage")
 def asked_jobs(
     call: Call, options: Parsed, job_ids: tuple[int, ...] = (), *, states: tuple[str, ...] = (), finished: bool = False
 ) -> JobFilter:
-    """What -u, -q, -m, -J, -P, -g and -app ask the master for. Without -u: anybody's of the jobs that are named, else
-    the caller's. Named jobs may have ended, others only with `finished`.
+    """What -u, -q, -m, -J, -P, -g, -app and -sla ask the master for. Without -u: anybody's of the jobs that are named,
+    else the caller's. Named jobs may have ended, others only with `finished`.
     """
     return JobFilter(
         ids=job_ids,
@@ -43,6 +45,7 @@ def asked_jobs(
         project=options.last("P"),
         group=options.last("g"),
         application=options.last("app"),
+        service_class=options.last("sla"),
         states=states,
         finished=bool(job_ids) or finished,
     )
@@ -53,6 +56,8 @@ def chosen_filter(options: Parsed) -> Callable[[JobView], bool]:
     tests: list[Callable[[JobView], bool]] = []
     if options.has("app"):
         tests.append(lambda view: view.spec.application == options.last("app"))
+    if options.has("sla"):
+        tests.append(lambda view: view.spec.service_class == options.last("sla"))
     if options.has("G"):
         tests.append(lambda view: view.spec.user_group == options.last("G"))
     if options.has("Jd"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from datetime import datetime, tzinfo
 
 from gsched.base.errors import BadRequest
 from gsched.cli.session.call import Call
@@ -16,7 +17,7 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, Parsed
 from gsched.dialect.times import parse_moment
 from gsched.wire.calls.client import Client
-from gsched.wire.calls.past_calls import PastLook
+from gsched.wire.calls.past_calls import KeptSince, PastLook
 
 ROUNDED_S = 0.001
 """A time may be after now by so much: dates have microseconds, clocks parts of them."""
@@ -47,3 +48,21 @@ def past_time(call: Call, options: Parsed, not_with: Iterable[str] = ()) -> floa
 def looked_at(session: Session, at: float | None) -> Client | PastLook:
     """Whom to ask for jobs, hosts and queues."""
     return session.client if at is None else session.client.past.at(at)
+
+
+def since_when(kept: KeptSince, zone: tzinfo) -> str:
+    """Since when history is kept, in a line; empty where nothing was ever taken away."""
+    if kept.events is not None and kept.jobs is not None and kept.jobs < kept.events:
+        gone = f"Jobs that finished before {_shown(kept.jobs, zone)} are no longer kept, and what happened to those"
+        gone = f"{gone} before {_shown(kept.events, zone)} is not"
+    elif kept.jobs is not None:
+        gone = f"Jobs that finished before {_shown(kept.jobs, zone)} are no longer kept"
+    elif kept.events is not None:
+        gone = f"What happened to jobs that finished before {_shown(kept.events, zone)} is no longer kept"
+    else:
+        return ""
+    return f"{gone}; ghist --archive DIR reads archives of them\n"
+
+
+def _shown(at: float, zone: tzinfo) -> str:
+    return datetime.fromtimestamp(at, zone).strftime("%Y/%m/%d %H:%M:%S")

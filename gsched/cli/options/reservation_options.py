@@ -29,6 +29,8 @@ WHAT = (
     Option("e", "TIME", "when it ends; without a day, on the day it begins", "-e 22:30"),
     Option("u", "USERS", "who may use it: users and user groups", '-u "ann bob"'),
     Option("g", "GROUPS", "the same, for user groups"),
+    Option("o", help="jobs that run at its end go on as others do, which is so in any case"),
+    Option("nosusp", help="no job is suspended for it, which is so in any case"),
 )
 """Options that say what is reserved, when and for whom."""
 

@@ -46,6 +46,7 @@ FILTERS = (
 """Options that narrow down which jobs are meant."""
 
 APPLICATION = Option("app", "PROFILE", "only jobs of this application profile", "-app training")
+SERVICE_CLASS = Option("sla", "CLASS", "only jobs of this service class", "-sla gold")
 GROUP = Option("g", "GROUP", "only jobs of this job group, not of those below it", "-g /night")
 
 

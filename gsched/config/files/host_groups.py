@@ -6,7 +6,8 @@ Source: lsb.hosts(5), HostGroup and ComputeUnit; lsb.params(5), COMPUTE_UNIT_TYP
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.config.files.lsb_users import UserNames, group_administrators
@@ -26,18 +27,17 @@ _GROUP = TableSchema(
 _UNIT = TableSchema(required=("NAME", "MEMBER", "TYPE"), optional=("CONDENSE", "ADMIN"))
 
 
-@dataclass(slots=True)
-class HostNames:
+class HostNames(msgspec.Struct):
     """All names under which server hosts can be named. `groups` and `units` are resolved."""
 
     hosts: Mapping[str, HostConfig]
-    users: UserNames = field(default_factory=UserNames)
+    users: UserNames = msgspec.field(default_factory=UserNames)
     """Who may be named as an administrator."""
-    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    units: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    members: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    units: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    members: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Of both, as they were written."""
-    admins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    admins: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Of both: users that may open and close their hosts."""
 
     @property

@@ -19,7 +19,7 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.parameters.containers import site_container
-from gsched.config.parameters.job_limits import job_limits, tasks, time_s
+from gsched.config.parameters.job_limits import job_limits, job_sizes, resizable_jobs, tasks, time_s
 from gsched.config.parameters.job_surroundings import control_action, env_vars
 from gsched.config.parameters.preemption import read_sparing
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
@@ -56,10 +56,12 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
     name = settings.take("NAME", queue_name, "")
     if not name and settings.place("NAME") is None:
         findings.error(section.at, "the application profile has no NAME")
+    sizes = settings.take("JOB_SIZE_LIST", job_sizes, ())
     profile = Application(
         name=name,
         description=settings.take("DESCRIPTION", plain_text, ""),
-        task_limit=tasks(settings, findings),
+        task_limit=tasks(settings, sizes, findings),
+        job_sizes=sizes,
         run_limit_s=settings.take("RUNLIMIT", time_s, None),
         estimate_s=settings.take("RUNTIME", time_s, settings.take("ESTIMATED_RUNTIME", time_s, None)),
         limits={
@@ -68,6 +70,7 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         res_req=settings.take("RES_REQ", judge.requirement, ""),
         gpu_req=settings.take("GPU_REQ", gpu_requirement(judge.unit), ""),
         rerunnable=settings.take("RERUNNABLE", yes_or_no, None),
+        resizable=settings.take("RESIZABLE_JOBS", resizable_jobs, ""),
         requeue_exit_values=settings.take("REQUEUE_EXIT_VALUES", exit_values, ""),
         success_exit_values=settings.take("SUCCESS_EXIT_VALUES", success_values, ""),
         max_preexec_retry=preexec_retries(settings),

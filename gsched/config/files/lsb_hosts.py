@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -54,13 +53,12 @@ class _Row(msgspec.Struct, frozen=True):
     is_own: bool = False
 
 
-@dataclass(slots=True)
-class HostsFile:
+class HostsFile(msgspec.Struct):
     """What lsb.hosts says, joined with lsf.cluster's hosts."""
 
     hosts: dict[str, HostConfig]
     names: HostNames
-    compute_units: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    compute_units: dict[str, dict[str, tuple[str, ...]]] = msgspec.field(default_factory=dict)
 
 
 def read_hosts(
@@ -106,7 +104,7 @@ def _joined(host: HostConfig, row: _Row) -> HostConfig:
         user_slots=row.user_slots,
         compute_mode=row.mode,
         interface=row.interface,
-        thresholds=dict(row.thresholds),
+        thresholds={**host.thresholds, **row.thresholds},
         dispatch_window=row.window,
         affinity=row.affinity,
     )

@@ -1,19 +1,22 @@
 """lsb.params: what holds for the whole cluster.
 
-Source: lsb.params(5); EFFICIENCY_MIN_RUN, GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB,
-GPU_GROW_INTERVAL, GPU_HEALTH_CHECK, GPU_HEALTH_INTERVAL, GPU_HEALTH_TIMEOUT, GPU_HOUR_PRICE, GPU_MAX_TEMPERATURE,
-GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED, HOST_HISTORY_DAYS, KILL_ON_INVALID_DEPENDENCY, KWH_PRICE,
-MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
+Source: lsb.params(5); EFFICIENCY_MIN_RUN, EVENT_HISTORY_DAYS, EVENT_HISTORY_SIZE, GMEM_ACTION, GPU_CLEAN_PROBES,
+GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB, GPU_GROW_INTERVAL, GPU_HEALTH_CHECK, GPU_HEALTH_INTERVAL,
+GPU_HEALTH_TIMEOUT, GPU_HOUR_PRICE, GPU_MAX_TEMPERATURE, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED,
+HOST_HISTORY_DAYS, JOB_HISTORY_DAYS, KILL_ON_INVALID_DEPENDENCY, KWH_PRICE, MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION
+and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from gsched.base.errors import BadRequest
+from gsched.base.ids import LARGEST_JOB_NUMBER
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.grammar.sections import ConfigSection, KeyValue, read_entries
 from gsched.config.grammar.unsupported import AS_HERE_PARAMS, REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
@@ -32,10 +35,11 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.names.external_groups import update_interval
+from gsched.config.parameters.job_limits import resizable_jobs
 from gsched.config.parameters.preemption import read_sparing
 from gsched.config.parameters.prices import read_prices
 from gsched.config.parameters.requirements import GPUS_OF_LSF, gpu_requirement
-from gsched.config.parameters.retries import preexec_retries, retry_action
+from gsched.config.parameters.retries import exit_values, preexec_retries, retry_action
 from gsched.config.parameters.shares import read_factors
 from gsched.model.config import (
     GmemAction,
@@ -57,8 +61,7 @@ _FACTOR = real(0, 1e6)
 _WORDS_OF_PREEMPTION = {"suspend": False, "requeue": True}
 
 
-@dataclass(slots=True)
-class ParamsFile:
+class ParamsFile(msgspec.Struct):
     """What lsb.params says, with where the default queue is named (None: it is gsched's default)."""
 
     params: Params
@@ -92,6 +95,7 @@ def read_params(
     cpu_peak_s = settings.take("CPU_PEAK_SAMPLE_DURATION", seconds(0.05), Timing().cpu_peak_s)
     unit_types = settings.take("COMPUTE_UNIT_TYPES", _unit_types, ())
     _check_preemptable(settings, params, resources, findings)
+    _check_history(settings, params, findings)
     settings.finish(REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS, as_here=AS_HERE_PARAMS)
     gpu_req_at = settings.place("GPU_REQ")
     return ParamsFile(
@@ -128,7 +132,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         master_sleep_s=sleep_s,
         job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,
         host_history_days=settings.take("HOST_HISTORY_DAYS", integer(0, 36_500), default.host_history_days),
-        max_job_id=settings.take("MAX_JOBID", integer(1, 2147483646), default.max_job_id),
+        max_job_id=settings.take("MAX_JOBID", integer(1, LARGEST_JOB_NUMBER), default.max_job_id),
         max_pending=settings.take("MAX_PEND_JOBS", _COUNT, settings.take("MAX_PENDING_JOBS", _COUNT, None)),
         max_pending_slots=settings.take("MAX_PEND_SLOTS", integer(0, _LARGEST), None),
         job_terminate_interval_s=settings.take("JOB_TERMINATE_INTERVAL", seconds(0), default.job_terminate_interval_s),
@@ -159,6 +163,9 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         min_run_before_preempt_s=settings.take("MIN_RUN_BEFORE_PREEMPT", seconds(0), default.min_run_before_preempt_s),
         gpu_grow_interval_s=settings.take("GPU_GROW_INTERVAL", seconds(0), default.gpu_grow_interval_s),
         preempt_requeue=settings.take("PREEMPT_ACTION", _preempt_action, default.preempt_requeue),
+        resizable=settings.take("RESIZABLE_JOBS", resizable_jobs, ""),
+        reserves_per_task=_reserves_per_task(settings),
+        preexec_excludes=settings.take("PREEXEC_EXCLUDE_HOST_EXIT_VALUES", _excluding_codes, ""),
         sparing=read_sparing(settings),
         max_preexec_retry=preexec_retries(settings),
         pre_timeout_s=settings.take("JOB_PREPROC_TIMEOUT", minutes, None),
@@ -174,15 +181,36 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
     )
 
 
+def _check_history(settings: KeyValues, params: Params, findings: Findings) -> None:
+    """What happened to a job is of no use without the job."""
+    jobs, events, at = params.job_history_days, params.event_history_days, settings.place("EVENT_HISTORY_DAYS")
+    if jobs and events > jobs and at is not None:
+        findings.error(at, f"EVENT_HISTORY_DAYS = {events} is longer than JOB_HISTORY_DAYS = {jobs}")
+
+
 def _of_jobs(settings: KeyValues, findings: Findings) -> dict[str, Any]:
-    """Who may do what with jobs, in which group they are, and for how long those that are done are listed."""
+    """Who may do what with jobs, in which group they are, and for how long they are listed and kept."""
+    cleans = settings.take("JOB_GROUP_CLEAN", yes_or_no, True)
+    at = settings.place("JOB_GROUP_CLEAN")
+    if not cleans and at is not None:
+        why = "a job group that a submission made goes with its last job"
+        findings.note(at, f"JOB_GROUP_CLEAN = N has no effect: {why}")
     clean_period_s = settings.take("CLEAN_PERIOD", integer(0, 10**9), Params().clean_period_s)
     return {
+        "job_history_days": settings.take("JOB_HISTORY_DAYS", integer(0, 36_500), Params().job_history_days),
+        "event_history_days": settings.take("EVENT_HISTORY_DAYS", integer(0, 36_500), Params().event_history_days),
+        "event_history_mb": settings.take("EVENT_HISTORY_SIZE", integer(0, _LARGEST), Params().event_history_mb),
         "clean_period_s": clean_period_s,
         "clean_period_done_s": _clean_period_done(settings, clean_period_s, findings),
         "default_job_group": settings.take("DEFAULT_JOBGROUP", default_group, ""),
         "max_requeue": settings.take("MAX_JOB_REQUEUE", _COUNT, None),
         "users_resume": settings.take("ENABLE_USER_RESUME", yes_or_no, False),
+        "reservations_of_user": settings.take("ADVRSV_USER_LIMIT", _COUNT, Params().reservations_of_user),
+        "default_user_group": settings.take("DEFAULT_USER_GROUP", group_name, ""),
+        "host_intersection": settings.take("ENABLE_HOST_INTERSECTION", yes_or_no, False),
+        "max_messages": settings.take("MAX_JOB_MSG_NUM", _COUNT, None),
+        "max_attached_kib": settings.take("MAX_JOB_ATTA_SIZE", integer(0, _LARGEST + 1), None),
+        "only_admins_force": settings.take("PRIVILEGED_USER_FORCE_BKILL", yes_or_no, False),
         "only_admins_move": settings.take("JOB_POSITION_CONTROL_BY_ADMIN", yes_or_no, False),
     }
 
@@ -286,6 +314,20 @@ def _over_time(text: str) -> tuple[int, int]:
     if found is None or not int(found[1]) or not int(found[2]):
         raise BadRequest(f"'{show(text)}' is not of the form INCREMENT/MINUTES, both at least 1")
     return int(found[1]), int(found[2])
+
+
+def _reserves_per_task(settings: KeyValues) -> bool:
+    """By either of its names."""
+    per_slot = settings.take("RESOURCE_RESERVE_PER_SLOT", yes_or_no, False)
+    return settings.take("RESOURCE_RESERVE_PER_TASK", yes_or_no, per_slot)
+
+
+def _excluding_codes(text: str) -> str:
+    """PREEXEC_EXCLUDE_HOST_EXIT_VALUES: codes, or all but some. Raises BadRequest."""
+    found = exit_values(text.replace("~", " ~") if text.casefold().startswith("all") else text)
+    if "exclude" in found.casefold():
+        raise BadRequest(f"'{show(text)}': all of them exclude the host; say no EXCLUDE()")
+    return found
 
 
 def _zero_or_one(text: str) -> bool:

@@ -20,7 +20,7 @@ from gsched.config.grammar.values import (
     queue_name,
     yes_or_no,
 )
-from gsched.config.parameters.job_limits import default_and_maximum, job_limits, tasks, time_s
+from gsched.config.parameters.job_limits import default_and_maximum, job_limits, job_sizes, tasks, time_s
 from gsched.config.parameters.preemption import check_preemption, read_sparing
 from gsched.config.parameters.requirements import RequirementJudge
 from gsched.config.parameters.retries import preexec_retries
@@ -71,13 +71,15 @@ def _read_queue(
     hosts = settings.take("HOSTS", lambda text: queue_hosts(text, known.hosts), QueueHosts())
     users, excluded = settings.take("USERS", known.users.choose, (None, ()))
     exclusive, exclusive_units = settings.take("EXCLUSIVE", lambda text: _exclusive(text, known.judge), (False, ""))
+    sizes = settings.take("JOB_SIZE_LIST", job_sizes, ())
     queue = Queue(
         name=name,
         hosts=hosts.hosts,
         host_levels=dict(hosts.levels),
         users=users,
         excluded_users=excluded,
-        task_limit=tasks(settings, findings),
+        task_limit=tasks(settings, sizes, findings),
+        job_sizes=sizes,
         run_limit_s=run_limit,
         default_run_limit_s=default_run_limit,
         limits=job_limits(settings, known.judge.unit),

@@ -1,31 +1,35 @@
 """lsb.resources: limits on what users, projects, queues and hosts may hold together, budgets of GPU hours, and how a
 resource is reserved.
 
-Source: lsb.resources(5), sections Limit and ReservationUsage; GPU_HOURS and WINDOW are gsched's own.
+Source: lsb.resources(5), sections Limit, ReservationUsage and ResourceReservation; GPU_HOURS and WINDOW are ours.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.base.units import parse_mib
 from gsched.config.files.host_groups import HostNames
 from gsched.config.files.lsb_users import UserNames
+from gsched.config.files.service_classes import amounts_of, read_pool, read_pools
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.grammar.sections import ConfigSection, KeyValue, is_table, read_entries, read_table
 from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key, refuse_filled
 from gsched.config.grammar.unsupported import REFUSED_LIMIT
 from gsched.config.grammar.values import KeyValues, integer, plain_text, real
-from gsched.config.grammar.windows import amounts, parse_span
+from gsched.config.grammar.windows import amounts, parse_span, parse_windows
 from gsched.config.names.grouping import NameChoice, choose
 from gsched.config.parameters.requirements import GPUS_OF_LSF
 from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS, Resource
 from gsched.model.queues.application import Application
+from gsched.model.queues.guarantee import GuaranteePool, ServiceClass
 from gsched.model.queues.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Amount, Consumers, Limit
 from gsched.model.queues.queue import Queue
+from gsched.model.queues.reservation_policy import ReservationPolicy
 
 MAX_LIMITS = 10_000
 
@@ -39,10 +43,8 @@ _PERCENTS = {"MEM": "mem%", "SWP": "swp%", "TMP": "tmp%"}
 _METHODS = {"PER_JOB": "job", "PER_TASK": "task", "PER_SLOT": "task", "PER_HOST": "host"}
 _USAGE = TableSchema(required=("RESOURCE", "METHOD"), optional=("RESERVE",))
 _NOT_YET = (
-    "resourcereservation",
     "hostexport",
     "sharedresourceexport",
-    "guaranteedresourcepool",
     "powerpolicy",
     "gpu_policies",
 )
@@ -50,8 +52,7 @@ _NOT_YET = (
 _Expand = Callable[[str], NameChoice]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedMembers:
+class NamedMembers(msgspec.Struct, frozen=True):
     """Names that limits may refer to."""
 
     users: UserNames
@@ -60,24 +61,29 @@ class NamedMembers:
     resources: Mapping[str, Resource]
     unit: str = "M"
     """The letter of LSF_UNIT_FOR_LIMITS."""
-    applications: Mapping[str, Application] = field(default_factory=dict)
+    applications: Mapping[str, Application] = msgspec.field(default_factory=dict)
+    service_classes: Mapping[str, ServiceClass] = msgspec.field(default_factory=dict)
+    condition: Callable[[str], str] = str
+    """Reads a select expression, or raises BadRequest or RequirementError."""
 
 
-@dataclass(slots=True)
-class Resources:
+class Resources(msgspec.Struct):
     """What lsb.resources says."""
 
-    limits: list[Limit] = field(default_factory=list)
-    limit_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    limits: list[Limit] = msgspec.field(default_factory=list)
+    limit_settings: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Name of a limit -> its section as it was written."""
-    methods: dict[str, str] = field(default_factory=dict)
+    methods: dict[str, str] = msgspec.field(default_factory=dict)
     """Resource -> "job", "task" or "host"; LSF's ngpus_physical is what -gpu counts."""
+    pools: list[GuaranteePool] = msgspec.field(default_factory=list)
+    reservation_policies: list[ReservationPolicy] = msgspec.field(default_factory=list)
 
 
 def read_resources(sections: Sequence[ConfigSection], named: NamedMembers, findings: Findings) -> Resources:
     """lsb.resources' sections as one value. Every problem goes to `findings`."""
     read = Resources()
     places: dict[str, SourcePlace] = {}
+    pools: list[ConfigSection] = []
     for section in sections:
         kind = section.name.casefold()
         if kind == "limit":
@@ -86,12 +92,47 @@ def read_resources(sections: Sequence[ConfigSection], named: NamedMembers, findi
                 _add(limit, settings.written(), at, read, places, findings)
         elif kind == "reservationusage":
             _read_usage(section, named.resources, read, findings)
+        elif kind == "resourcereservation":
+            _add_policy(section, named, read, findings)
+        elif kind == "guaranteedresourcepool":
+            pools.append(section)
         elif kind in _NOT_YET:
             refuse_filled(section, findings)
         else:
-            known = "it holds Limit and ReservationUsage"
+            known = "it holds Limit, ReservationUsage, ResourceReservation and GuaranteedResourcePool"
             findings.error(section.at, f"unknown section {section.name} in lsb.resources; {known}")
+    amounts = amounts_of(named.resources, named.unit)
+
+    def pool(section: ConfigSection) -> GuaranteePool | None:
+        return read_pool(section, named.hosts, named.queues, named.service_classes, amounts, named.condition, findings)
+
+    read.pools = read_pools(pools, pool, findings)
     return read
+
+
+def _add_policy(section: ConfigSection, named: NamedMembers, read: Resources, findings: Findings) -> None:
+    """A section ResourceReservation."""
+    settings = KeyValues(read_entries(section, findings), findings, where="section ResourceReservation")
+    name = settings.take("NAME", _name, "")
+    if not name and settings.place("NAME") is None:
+        findings.error(section.at, "the policy of reservations has no NAME")
+    users = settings.take("USERS", named.users.consumers, NameChoice(()))
+    hosts = settings.take("HOSTS", named.hosts.choose, NameChoice(()))
+    windows = settings.take("TIME_WINDOW", parse_windows, ())
+    settings.finish({}, {})
+    if any(each.name == name for each in read.reservation_policies):
+        findings.error(section.at, f"the policy of reservations {show(name)} is defined twice")
+    elif name:
+        read.reservation_policies.append(
+            ReservationPolicy(
+                name=name,
+                users=users.names or None,
+                excluded_users=users.excluded,
+                hosts=hosts.names or None,
+                excluded_hosts=hosts.excluded,
+                windows=windows,
+            )
+        )
 
 
 def _add(

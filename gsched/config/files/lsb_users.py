@@ -6,7 +6,6 @@ Accounts are not looked up: a word that is no group's name is taken for a user.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -32,11 +31,10 @@ _GROUP = TableSchema(
 _COUNT = integer(0, 2**31 - 2)
 
 
-@dataclass(slots=True)
-class UserNames:
+class UserNames(msgspec.Struct):
     """All names under which users can be named."""
 
-    groups: dict[str, UserGroup] = field(default_factory=dict)
+    groups: dict[str, UserGroup] = msgspec.field(default_factory=dict)
 
     def expand(self, word: str) -> tuple[str, ...]:
         """The users that a user's or group's name stands for; ("all",) is everybody. Raises BadRequest."""
@@ -62,13 +60,12 @@ class UserNames:
         return chosen.names
 
 
-@dataclass(slots=True)
-class Users:
+class Users(msgspec.Struct):
     """What lsb.users says."""
 
-    limits: dict[str, UserLimits] = field(default_factory=dict)
-    names: UserNames = field(default_factory=UserNames)
-    places: dict[str, SourcePlace] = field(default_factory=dict)
+    limits: dict[str, UserLimits] = msgspec.field(default_factory=dict)
+    names: UserNames = msgspec.field(default_factory=UserNames)
+    places: dict[str, SourcePlace] = msgspec.field(default_factory=dict)
     """Where each limit stands."""
 
 

@@ -5,8 +5,9 @@ Source: lsf.cluster(5). A host's row of lsb.hosts is joined later; nothing here 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.config.files.lsf_shared import SharedFile
@@ -17,16 +18,17 @@ from gsched.config.grammar.tables import THRESHOLDS, TableSchema, cell, read_cel
 from gsched.config.grammar.unsupported import REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER
 from gsched.config.grammar.values import KeyValues, host_name, integer, number, plain_text, seconds, user_name
 from gsched.config.parameters.elim_settings import Elims, read_elims
+from gsched.config.parameters.thresholds import threshold
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.resource import BUILTIN, Resource, ResourceType
 from gsched.model.hosts.shared_resource import SharedInstance
+from gsched.model.queues.queue import Threshold
 from gsched.resreq.judging.host_types import LINUX, LINUX_TYPES
 
 _HOST = TableSchema(
     required=("HOSTNAME",),
-    optional=("model", "type", "server", "RESOURCES"),
+    optional=("model", "type", "server", "RESOURCES", *THRESHOLDS),
     refused={
-        **dict.fromkeys(THRESHOLDS, "load thresholds"),
         "nd": "the number of disks",
         "RUNWINDOW": "hosts take jobs at any time",
         "REXPRI": "use NICE of a queue",
@@ -34,17 +36,16 @@ _HOST = TableSchema(
 )
 
 
-@dataclass(slots=True)
-class ClusterFile:
+class ClusterFile(msgspec.Struct):
     """What lsf.cluster says."""
 
     exchange_s: float = 15.0
     exchange_at: SourcePlace | None = None
-    elims: Elims = field(default_factory=Elims)
+    elims: Elims = msgspec.field(default_factory=Elims)
     administrators: tuple[str, ...] = ()
-    hosts: dict[str, HostConfig] = field(default_factory=dict)
-    mapped: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    shared: dict[str, tuple[SharedInstance, ...]] = field(default_factory=dict)
+    hosts: dict[str, HostConfig] = msgspec.field(default_factory=dict)
+    mapped: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    shared: dict[str, tuple[SharedInstance, ...]] = msgspec.field(default_factory=dict)
 
 
 def read_cluster(path: str, sections: Sequence[ConfigSection], shared: SharedFile, findings: Findings) -> ClusterFile:
@@ -104,11 +105,11 @@ def _host(row: TableRow, name: str, shared: SharedFile, findings: Findings) -> H
     model = read_cell(row, "model", plain_text, "!", findings)
     if model != "!" and model not in shared.models:
         known = suggestion(model, shared.models)
-        findings.error(row.at, f"host model {show(model)} is not defined in lsf.shared (HostModel){known}")
+        findings.error(row.at, f"host model {show(model)} is not defined in lsf.shared (HostModel){known}", "model")
     type_ = read_cell(row, "type", plain_text, "!", findings)
     if type_ != "!" and type_ not in (*shared.types, LINUX, *LINUX_TYPES):
         known = suggestion(type_, shared.types)
-        findings.error(row.at, f"host type {show(type_)} is not defined in lsf.shared (HostType){known}")
+        findings.error(row.at, f"host type {show(type_)} is not defined in lsf.shared (HostType){known}", "type")
     flags: dict[str, None] = {}
     values: dict[str, float | str] = {}
     exclusive: dict[str, None] = {}
@@ -118,6 +119,7 @@ def _host(row: TableRow, name: str, shared: SharedFile, findings: Findings) -> H
         _read_host_resource(row, word.removeprefix("!"), shared, flags, values, findings)
         if word.startswith("!"):
             _read_exclusive(row, word[1:], shared, exclusive, findings)
+    busy = {each: read_cell(row, each, _busy(each), None, findings) for each in THRESHOLDS}
     return HostConfig(
         name=name,
         model=model,
@@ -127,8 +129,21 @@ def _host(row: TableRow, name: str, shared: SharedFile, findings: Findings) -> H
         resources=tuple(flags),
         values=values,
         exclusive_resources=tuple(exclusive),
+        thresholds={each: found for each, found in busy.items() if found is not None},
         source=str(row.at),
     )
+
+
+def _busy(index: str) -> Callable[[str], Threshold]:
+    """A reader of the one value beyond which the host is busy: no job starts there. Sizes are in MB."""
+    read = threshold(index, BUILTIN, "M")
+
+    def of_host(text: str) -> Threshold:
+        if "/" in text:
+            raise BadRequest(f"'{show(text)}' is not one value; lsb.hosts takes loadSched/loadStop")
+        return read(text)
+
+    return of_host
 
 
 def _read_host_resource(
@@ -146,21 +161,23 @@ def _read_host_resource(
     resource = shared.resources.get(name)
     if resource is None:
         what = "is built in and found out by the agent" if name in BUILTIN else "is not defined in lsf.shared"
-        findings.error(row.at, f"RESOURCES: {show(name)} {what}{suggestion(name, shared.resources)}")
+        findings.error(row.at, f"RESOURCES: {show(name)} {what}{suggestion(name, shared.resources)}", "RESOURCES", word)
     elif name in flags or name in values:
-        findings.error(row.at, f"RESOURCES: {name} is given twice")
+        findings.error(row.at, f"RESOURCES: {name} is given twice", "RESOURCES", word)
     elif resource.type is ResourceType.BOOLEAN:
         if equals:
-            findings.error(row.at, f"RESOURCES: {name} is Boolean and takes no value; naming it means the host has it")
+            what = "is Boolean and takes no value; naming it means the host has it"
+            findings.error(row.at, f"RESOURCES: {name} {what}", "RESOURCES", word)
         elif name.startswith("define_ncpus_"):
-            findings.error(row.at, f"RESOURCES: {name} is not supported yet: slots are set by MXJ in lsb.hosts")
+            what = "is not supported yet: slots are set by MXJ in lsb.hosts"
+            findings.error(row.at, f"RESOURCES: {name} {what}", "RESOURCES", word)
         else:
             flags[name] = None
     else:
         try:
             values[name] = _static_value(resource, text)
         except BadRequest as error:
-            findings.error(row.at, f"RESOURCES: {error.text}")
+            findings.error(row.at, f"RESOURCES: {error.text}", "RESOURCES", word)
 
 
 def _read_exclusive(
@@ -171,7 +188,12 @@ def _read_exclusive(
     if resource is None or resource.type is ResourceType.BOOLEAN:
         exclusive[name] = None
     else:
-        findings.error(row.at, f"RESOURCES: '!{show(name)}': only a Boolean resource can keep a host for itself")
+        findings.error(
+            row.at,
+            f"RESOURCES: '!{show(name)}': only a Boolean resource can keep a host for itself",
+            "RESOURCES",
+            f"!{name}",
+        )
 
 
 def _static_value(resource: Resource, text: str) -> float | str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gsched.base.errors import BadRequest, ConfigError
 from gsched.base.units import unit_letter
@@ -27,9 +28,11 @@ from gsched.config.grammar.values import (
 )
 from gsched.config.parameters.containers import container_images, container_mounts
 from gsched.config.parameters.elim_settings import Elims, read_elims
+from gsched.config.parameters.job_surroundings import job_tmpdir
 from gsched.config.parameters.metrics_endpoint import read_metrics
 from gsched.config.parameters.notice_settings import read_proxy, read_ways
 from gsched.config.parameters.requirements import gpu_requirement
+from gsched.config.parameters.reservation import MOST_JOBS
 from gsched.config.parameters.web_front import read_web_front
 from gsched.model.config import (
     ALL_HOSTS,
@@ -43,6 +46,7 @@ from gsched.model.config import (
     SshAccess,
     Timing,
 )
+from gsched.model.hosts.job_tmpdir import JobTmpdir
 from gsched.model.web_front import WebFront
 
 MAX_RUN_DIR_BYTES = 91
@@ -59,8 +63,7 @@ TLS_FOLDER = "tls"
 LAST_PORT = 65535
 
 
-@dataclass(slots=True)
-class LsfConf:
+class LsfConf(msgspec.Struct):
     """What lsf.conf says. `locations` is None when a folder is missing or wrong (which has been reported)."""
 
     locations: Locations | None
@@ -86,10 +89,13 @@ class LsfConf:
     ssh_access: SshAccess
     kept_output_mib: int
     dcgm_mapping_dir: str
+    job_tmpdir: JobTmpdir
     pre_post_exec_user: str
     masters: tuple[str, ...]
     master_at: SourcePlace | None
     max_dispatch_per_cycle: int | None
+    max_asked_hosts: int | None
+    reserved_jobs: int | None
     job_report: bool
     stdout_direct: bool
     log_levels: LogLevels
@@ -138,6 +144,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         ssh_access=settings.take("GSCHED_SSH", _ssh_access, SshAccess.REFUSE),
         kept_output_mib=settings.take("GSCHED_KEPT_OUTPUT_MIB", integer(1, 2**40), KEPT_OUTPUT_MIB),
         dcgm_mapping_dir=settings.take("GSCHED_DCGM_JOB_MAPPING_DIR", absolute_path, ""),
+        job_tmpdir=job_tmpdir(settings, findings),
         pre_post_exec_user=settings.take("LSB_PRE_POST_EXEC_USER", user_name, ""),
         masters=settings.take("LSF_MASTER_LIST", _masters, ()),
         master_at=settings.place("LSF_MASTER_LIST"),
@@ -155,6 +162,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         container_images=container_images(settings),
         notice_ways=read_ways(settings),
         notice_proxy=read_proxy(settings),
+        max_asked_hosts=settings.take("LSB_MAX_ASKED_HOSTS_NUMBER", integer(1, 2**31 - 2), None),
+        reserved_jobs=settings.take("LSB_TIME_RESERVE_NUMJOBS", integer(0, MOST_JOBS), None),
         job_report=settings.take("LSB_JOB_REPORT_MAIL", yes_or_no, True),
         stdout_direct=settings.take("LSB_STDOUT_DIRECT", yes_or_no, False),
         gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement(unit), ""),
@@ -192,6 +201,7 @@ def _check_what_commands_read(settings: KeyValues) -> None:
     settings.take("LSB_PACK_SKIP_ERROR", yes_or_no, False)
     settings.take("LSB_ESUB_METHOD", plain_text, "")
     settings.take("LSF_RSH", command_line, "")
+    settings.take("BSUB_CHK_RESREQ", yes_or_no, False)
     settings.take("LSB_BSUB_PARSE_SCRIPT", _parse_script, True)
 
 

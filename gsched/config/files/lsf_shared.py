@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import Findings, SourcePlace, show
@@ -34,18 +35,17 @@ _RESOURCE = TableSchema(
 )
 
 
-@dataclass(slots=True)
-class SharedFile:
+class SharedFile(msgspec.Struct):
     """What lsf.shared says. `models` maps a host model to its CPU factor; `types` holds names in file order, and where
     each is defined."""
 
     cluster: str | None = None
     cluster_at: SourcePlace | None = None
-    types: dict[str, SourcePlace] = field(default_factory=dict)
-    models: dict[str, float] = field(default_factory=dict)
-    model_places: dict[str, SourcePlace] = field(default_factory=dict)
-    resources: dict[str, Resource] = field(default_factory=dict)
-    places: dict[str, SourcePlace] = field(default_factory=dict)
+    types: dict[str, SourcePlace] = msgspec.field(default_factory=dict)
+    models: dict[str, float] = msgspec.field(default_factory=dict)
+    model_places: dict[str, SourcePlace] = msgspec.field(default_factory=dict)
+    resources: dict[str, Resource] = msgspec.field(default_factory=dict)
+    places: dict[str, SourcePlace] = msgspec.field(default_factory=dict)
     """Where each resource is defined."""
 
 

@@ -9,8 +9,9 @@ read in gsched.config.files.lsb_queues. Source: lsb.queues(5).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.config.files.host_groups import HostNames
@@ -30,7 +31,7 @@ from gsched.config.grammar.values import (
 from gsched.config.grammar.windows import parse_windows
 from gsched.config.parameters.containers import site_container
 from gsched.config.parameters.gpu_idle import gpu_idle
-from gsched.config.parameters.job_limits import time_s
+from gsched.config.parameters.job_limits import resizable_jobs, resizable_text, time_s
 from gsched.config.parameters.job_surroundings import job_controls
 from gsched.config.parameters.preemption import preemption
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
@@ -54,8 +55,7 @@ from gsched.model.queues.queue import Preemption, Queue
 from gsched.model.queues.window import windows_text
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What queues refer to. `sleep_s` is MBD_SLEEP_TIME, the unit of reservations and of JOB_ACCEPT_INTERVAL."""
 
     hosts: HostNames
@@ -67,13 +67,14 @@ class Known:
     """Names of application profiles."""
     gpu_use_s: float = Timing().gpu_use_s
     """GSCHED_GPU_USE_INTERVAL."""
+    reserved_jobs: int | None = None
+    """LSB_TIME_RESERVE_NUMJOBS: RESERVATION of queues that set none; None: as ever."""
 
 
 Reader = Callable[[str], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueParameter:
+class QueueParameter(msgspec.Struct, frozen=True):
     """A parameter of lsb.queues."""
 
     name: str
@@ -164,6 +165,7 @@ PARAMETERS = (
     QueueParameter("CONTAINER", "container", _always(site_container), str),
     QueueParameter("INTERACTIVE", "interactive", _always(interactive_jobs)),
     QueueParameter("RERUNNABLE", "rerunnable", _always(yes_or_no), _yes),
+    QueueParameter("RESIZABLE_JOBS", "resizable", _always(resizable_jobs), resizable_text),
     QueueParameter("REQUEUE_EXIT_VALUES", "requeue_exit_values", _always(exit_values), str),
     QueueParameter("SUCCESS_EXIT_VALUES", "success_exit_values", _always(success_values), str),
     QueueParameter("LOCAL_MAX_PREEXEC_RETRY_ACTION", "preexec_exit", _always(retry_action), exit_or_suspend),
@@ -186,6 +188,7 @@ PARAMETERS = (
     QueueParameter("RUN_WINDOW", "run_window", _always(parse_windows), windows_text, "RUN_WINDOWS"),
     QueueParameter("DISPATCH_WINDOW", "dispatch_window", _always(parse_windows), windows_text),
     QueueParameter("TERMINATE_WHEN", "terminate_when", _always(terminate_when), " ".join),
+    QueueParameter("SLA_GUARANTEES_IGNORE", "ignores_guarantees", _always(yes_or_no), _yes),
     QueueParameter("STOP_COND", "stop_cond", lambda known: known.judge.condition, str),
     QueueParameter("RESUME_COND", "resume_cond", lambda known: known.judge.condition, str),
     QueueParameter("FAIRSHARE", "fairshare", lambda known: lambda text: fairshare(text, known.users.groups)),
@@ -207,9 +210,10 @@ _UNSET = Queue(name="")
 
 def read_parameters(settings: KeyValues, known: Known) -> dict[str, Any]:
     """Field of Queue -> value, of every parameter."""
-    return {
-        each.field: settings.take(each.name, each.reader(known), getattr(_UNSET, each.field)) for each in PARAMETERS
-    }
+    unset = msgspec.structs.asdict(_UNSET)
+    if known.reserved_jobs is not None:
+        unset["reserved_jobs"] = known.reserved_jobs
+    return {each.field: settings.take(each.name, each.reader(known), unset[each.field]) for each in PARAMETERS}
 
 
 def shown_parameters(queue: Queue) -> Iterator[tuple[str, str]]:
@@ -227,6 +231,8 @@ def shared_with_profiles(read: Queue | Application) -> Iterator[tuple[str, str]]
         yield "LOCAL_MAX_PREEXEC_RETRY", str(read.max_preexec_retry)
     if read.sparing.most is not None:
         yield "MAX_JOB_PREEMPT", str(read.sparing.most)
+    if read.sparing.interval_s is not None:
+        yield "NO_PREEMPT_INTERVAL", f"{read.sparing.interval_s // 60} min"
     for name, spared in (("NO_PREEMPT_RUN_TIME", read.sparing.run), ("NO_PREEMPT_FINISH_TIME", read.sparing.finish)):
         if spared is not None:
             yield name, spared.text

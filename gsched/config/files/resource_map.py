@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -33,21 +32,19 @@ _INSTANCE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(msgspec.Struct, frozen=True):
     """One instance of a resource: its static value as written ("" if none) and its host words."""
 
     value: str
     hosts: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class MappedResource:
+class MappedResource(msgspec.Struct):
     """What ResourceMap adds: `hosts` are the hosts with the values that they got by it."""
 
     hosts: dict[str, HostConfig]
-    mapped: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    shared: dict[str, tuple[SharedInstance, ...]] = field(default_factory=dict)
+    mapped: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    shared: dict[str, tuple[SharedInstance, ...]] = msgspec.field(default_factory=dict)
 
 
 _Resolved = tuple[Instance, tuple[str, ...], bool]

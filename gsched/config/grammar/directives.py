@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import Findings, SourcePlace, show
 from gsched.config.grammar.windows import parse_windows
 from gsched.model.queues.window import Window, is_open
 
-MOST_NESTED = 8
+MOST_NESTED = 10
 """Files in one another, and conditions in one another."""
 MOST_INCLUDED = 256
 
@@ -33,19 +34,26 @@ def is_directive(raw: str) -> bool:
     return _DIRECTIVE.match(raw.strip()) is not None
 
 
-@dataclass(slots=True)
-class Directives:
+def included_name(raw: str) -> str | None:
+    """The file that the line includes; None for any other line."""
+    found = _INCLUDE.fullmatch(raw.strip())
+    return found[1] if found else None
+
+
+class Directives(msgspec.Struct):
     """What they depend on, and what they came to, for all files of one configuration."""
 
     include: Include
     minute: int
     """Of the week, local time."""
-    conditions: list[tuple[tuple[Window, ...], bool]] = field(default_factory=list)
+    conditions: list[tuple[tuple[Window, ...], bool]] = msgspec.field(default_factory=list)
     """The windows of each `time(...)`, and whether they were open."""
     included: int = 0
 
-    def lines(self, path: str, text: str, findings: Findings, depth: int = 0) -> Iterator[tuple[SourcePlace, str]]:
-        """The lines that count, each with where it stands."""
+    def lines(
+        self, path: str, text: str, findings: Findings, within: tuple[str, ...] = ()
+    ) -> Iterator[tuple[SourcePlace, str]]:
+        """The lines that count, each with where it stands. `within`: the files that include this one, in order."""
         blocks = _Blocks(self, findings)
         for number, raw in enumerate(text.split("\n"), start=1):
             line, at = raw.strip(), SourcePlace(path, number)
@@ -55,20 +63,25 @@ class Directives:
             elif not line[1:].casefold().startswith("include"):
                 blocks.meet(line, at)
             elif blocks.is_read:
-                yield from self._included(line, at, findings, depth)
+                yield from self._included(line, at, findings, (*within, path))
         blocks.finish()
 
     def _included(
-        self, line: str, at: SourcePlace, findings: Findings, depth: int
+        self, line: str, at: SourcePlace, findings: Findings, within: tuple[str, ...]
     ) -> Iterator[tuple[SourcePlace, str]]:
         named = _INCLUDE.fullmatch(line)
         self.included += 1
         if named is None:
             findings.error(at, f'{show(line)}: a file is named in double quotes, #INCLUDE "FILE"')
-        elif depth >= MOST_NESTED or self.included > MOST_INCLUDED:
+        elif len(within) > MOST_NESTED or self.included > MOST_INCLUDED:
             findings.error(at, f"{show(line)}: more than {MOST_NESTED} files in one another, or {MOST_INCLUDED} in all")
-        elif (found := self.include(named[1], at)) is not None:
-            yield from self.lines(*found, findings, depth + 1)
+        elif (found := self.include(named[1], at)) is None:
+            return
+        elif found[0] in within:
+            circle = " includes ".join((*within[within.index(found[0]) :], found[0]))
+            findings.error(at, f"{show(line)}: files include each other in a circle: {circle}")
+        else:
+            yield from self.lines(*found, findings, within)
 
 
 class _Blocks:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gsched.base.errors import Problem
 
@@ -16,8 +17,7 @@ _SHOWN_CHARACTERS = 60
 _COMPARED_NAMES = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePlace:
+class SourcePlace(msgspec.Struct, frozen=True):
     """Where something stands: the file as named to the loader and a 1-based line, 0 for the file as a whole."""
 
     path: str
@@ -34,9 +34,9 @@ class Findings:
         self.problems: list[Problem] = []
         self._count: dict[str, int] = {}
 
-    def error(self, at: SourcePlace, text: str) -> None:
-        """Something because of which the configuration is refused."""
-        self._add(at, text, "error")
+    def error(self, at: SourcePlace, text: str, *about: str) -> None:
+        """Something because of which the configuration is refused. `about` as Problem has it."""
+        self._add(at, text, "error", about)
 
     def note(self, at: SourcePlace, text: str) -> None:
         """Something worth knowing that refuses nothing."""
@@ -55,10 +55,10 @@ class Findings:
         order = {path: number for number, path in enumerate(paths)}
         return sorted(self.problems, key=lambda problem: (order.get(problem.path, len(order)), problem.line))
 
-    def _add(self, at: SourcePlace, text: str, severity: str) -> None:
+    def _add(self, at: SourcePlace, text: str, severity: str, about: tuple[str, ...] = ()) -> None:
         count = self._count[at.path] = self._count.get(at.path, 0) + 1
         if count <= MAX_PROBLEMS_PER_FILE:
-            self.problems.append(Problem(at.path, at.line, text, severity))
+            self.problems.append(Problem(at.path, at.line, text, severity, about))
         elif count == MAX_PROBLEMS_PER_FILE + 1:
             # An error whatever was dropped: what is not listed must not be taken for harmless.
             text = f"more than {MAX_PROBLEMS_PER_FILE} problems in this file; the rest is not listed"

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 NOTED: dict[str, str] = {
     "EGO_*": "there is no EGO",
     "MBD_EGO_* MBD_USE_EGO_MXJ EGO_SLOTBASED_VELOCITY_SLA ENABLE_DEFAULT_EGO_SLA": "there is no EGO",
+    "DEFAULT_SLA_VELOCITY SLA_TIMER": "service classes have no goals of time",
+    "SIMPLIFIED_GUARANTEE GUARANTEE_POOL_POLICY": "what is guaranteed is counted over all hosts of a pool",
+    "LSB_GSLA_*": "what is guaranteed is counted over all hosts of a pool",
     "LSB_RC_* LSF_MQ_BROKER_HOSTS MQTT_BROKER_* LSB_START_EBROKERD": "there is no resource connector",
     "DEFAULT_RC_ACCOUNT_PER_PROJECT RC_ACCOUNT": "there is no resource connector",
     "LSB_DATA_* LSF_DATA_*": "there is no data manager",
@@ -51,7 +54,7 @@ NOTED: dict[str, str] = {
     "PLANNER_CPUS SCH_PREFILTER_THRESHOLD LSB_IMPROVED_DISPATCH LSB_SKIP_FULL_HOSTS": (
         "jobs that are alike are matched once"
     ),
-    "LSB_HJOB_PER_SESSION SCHED_PER_JOB_SORT LSB_MAX_ASKED_HOSTS_NUMBER": "jobs that are alike are matched once",
+    "LSB_HJOB_PER_SESSION SCHED_PER_JOB_SORT": "jobs that are alike are matched once",
     "LSB_NEWJOB_REFRESH MAX_JOBINFO_QUERY_PERIOD LSB_BLOCK_JOBINFO_TIMEOUT": "queries always see what is committed",
     "LSF_HIERARCHICAL_QUERY LSF_QUERY_ES_* LSB_MBD_MAX_SIG_COUNT": "queries always see what is committed",
     "CONCURRENT_QUERY LSF_ALLOW_MAX_BSLA": "each user has a share of the master (GSCHED_MAX_REQUESTS_PER_S)",
@@ -123,19 +126,29 @@ NOTED: dict[str, str] = {
     "LSF_DJOB_TASK_REG_WAIT_TIME DJOB_TASK_REG_WAIT_TIME": "the agents themselves start tasks and know of them",
     "DJOB_HB_INTERVAL": "the agents themselves start tasks and know of them",
     "ELIM_ABORT_VALUE": "an elim that ends is started again, and its values are unknown until then",
-    "MAX_JOB_MSG_NUM": "any number of messages is kept of a job",
     "PEND_TIME_LIMIT ELIGIBLE_PEND_TIME_LIMIT ELIGIBLE_PENDING_TIME_LIMIT EPTL": (
         "LSF too ends no job for it and only passes it on to RTM; gsub -t ends a job at a time"
     ),
     "SUB_TRY_INTERVAL": "commands wait for a master that is away",
     "LSF_EXTERNAL_FILES": "the part of LSF that reads it is not there",
     "DISABLE_UACCT_MAP": "there is no mapping of users' names",
+    "DEFAULT_HOST_SPEC": "times are not scaled by the speed of hosts",
+    "JOB_SPOOL_DIR": "what is copied at submission is kept in the database",
+    "ATTR_*": "there is no battr; a Boolean resource in lsf.shared tells of hosts",
+    "SYSTEM_MAPPING_ACCOUNT": "there are no hosts with Windows",
+    "LSF_SHELL_AT_USERS": "there is no lstcsh",
+    "LSB_STAGE_* LSF_STAGE_IN_EXEC": "there is no data manager; gsub -f copies files",
+    "RC_DEMAND_POLICY RC_RECLAIM_ACTION": "there is no resource connector",
+    "AR_*": "a reservation is for one time, and jobs end by their own limits",
+    "EXIT_RATE_TYPE JOB_EXIT_RATE_DURATION LSB_EXCLUDE_HOST_PERIOD": "hosts are not closed for jobs that fail there",
+    "ENABLE_JOB_INFO_BY_ADMIN_ROLE": "what gjobs shows is shown to everybody",
+    "LSB_HUNG_JOB_THRESHOLD": "GPU_IDLE tells of jobs whose GPUs are idle",
 }
 """Names, or patterns of them -> why ignoring them harms nobody."""
 
 REFUSED: dict[str, str] = {
-    "LSB_RC_EXTERNAL_HOST_FLAG RC_HOSTS RC_DEMAND_POLICY RC_RECLAIM_ACTION": "there is no resource connector",
-    "LSF_DATA_HOSTS DATA_TRANSFER LSB_STAGE_* LSF_STAGE_IN_EXEC": "there is no data manager; gsub -f copies files",
+    "RC_HOSTS": "there is no resource connector",
+    "LSF_DATA_HOSTS DATA_TRANSFER": "there is no data manager; gsub -f copies files",
     "LSF_LIC_SCHED_HOSTS": "there is no licence scheduler",
     "LSB_KRB_TGT_FWD USE_PAM_CREDS LSB_AFS_JOB_SUPPORT": "jobs get no credentials; munge or a key tab serve instead",
     "LSF_PROXYD_HOSTS": "each user has a share of the master (GSCHED_MAX_REQUESTS_PER_S)",
@@ -144,40 +157,29 @@ REFUSED: dict[str, str] = {
     "MIG CHKPNT CHKPNT_*": "a job saves its state itself, by a signal of its choice: gsub --signal, CHKPNT_SIGNAL",
     "MANDATORY_EXTSCHED DEFAULT_EXTSCHED LSF_DEFAULT_EXTSCHED TOPOLOGY DC_RES_REQ": "there are no external schedulers",
     "APS_PRIORITY ABSOLUTE_PRIORITY": "the order is that of queue, fairshare and -sp; see policies.md",
-    "SLA_* SIMPLIFIED_GUARANTEE GUARANTEE_POOL_POLICY DEFAULT_SLA_VELOCITY": "there are no service classes; use limits",
-    "LSB_GSLA_*": "there are no service classes; use limits",
     "SLOT_POOL SLOT_SHARE MAX_SLOTS_IN_POOL USE_PRIORITY_IN_POOL FAIRSHARE_QUEUES QUEUE_GROUP DISPATCH_ORDER": (
         "fairshare is a queue's own; one queue with user groups that hold shares does the same"
     ),
     "ALLOCATION_PLANNER PLAN LSB_PLAN_KEEP_RESERVE": "RESERVATION says how starts are planned",
-    "LSB_TIME_RESERVE_NUMJOBS": "RESERVATION = conservative[NUMBER] of a queue plans so many starts",
     "INTERRUPTIBLE_BACKFILL": "BACKFILL = Y lets only jobs start that end before a planned start",
-    "RESIZABLE_JOBS JOB_SIZE_LIST DJOB_RESIZE_GRACE_PERIOD RESIZE_NOTIFY_CMD": (
-        "a job with -gpu num=LEAST..MOST grows and shrinks; slots stay as they are"
-    ),
+    "DJOB_RESIZE_GRACE_PERIOD RESIZE_NOTIFY_CMD": "no command is run when the slots of a job change; see gresize",
     "PREEMPT_FOR PREEMPT_JOBTYPE PREEMPT_DELAY PREEMPTION_WAIT_TIME MAX_TOTAL_TIME_PREEMPT": (
         "PREEMPT_ACTION, MIN_RUN_BEFORE_PREEMPT and MAX_JOB_PREEMPT of lsb.params rule preemption"
     ),
-    "NO_PREEMPT_INTERVAL MAX_JOB_PREEMPT_RESET USE_SUSP_SLOTS JOB_STOP_SUSPEND_RES": (
+    "MAX_JOB_PREEMPT_RESET USE_SUSP_SLOTS JOB_STOP_SUSPEND_RES": (
         "PREEMPT_ACTION, MIN_RUN_BEFORE_PREEMPT and MAX_JOB_PREEMPT of lsb.params rule preemption"
     ),
-    "FAIRSHARE_ADJUSTMENT_* FAIRSHARE_JOB_COUNT FAIRSHARE_USER_GROUP RUN_TIME_DECAY": (
-        "the factors of fairshare are those of policies.md"
-    ),
-    "ENABLE_EXIT_RATE_PER_SLOT EXIT_RATE_TYPE GLOBAL_EXIT_RATE JOB_EXIT_RATE_DURATION LSB_EXCLUDE_HOST_PERIOD": (
+    "FAIRSHARE_ADJUSTMENT_* FAIRSHARE_USER_GROUP RUN_TIME_DECAY": ("the factors of fairshare are those of policies.md"),
+    "ENABLE_EXIT_RATE_PER_SLOT GLOBAL_EXIT_RATE": (
         "a host is not closed for jobs that fail there; GPU errors close GPUs, RETRY keeps a job off the host"
     ),
-    "PREEXEC_EXCLUDE_HOST_EXIT_VALUES": "RETRY keeps a job off the host where it failed",
     "CU_REQ": "give cu[...] in RES_REQ",
-    "RESOURCE_RESERVE_PER_*": "METHOD in section ReservationUsage of lsb.resources says what a reservation counts for",
     "RESOURCE_RESERVE_WITHOUT_RUSAGE": "what a job asks for is reserved, and nothing else",
     "CPUFREQUENCY CPU_FREQUENCY LSF_MANAGE_FREQUENCY LSF_DEFAULT_FREQUENCY": "frequencies are left to the system",
     "LSF_COLLECT_ENERGY_USAGE": "geff shows what GPUs used; there is no meter for hosts",
     "CSM_REQ STEP_CGROUP DOCKER_IMAGE_AFFINITY EXEC_DRIVER": "CONTAINER and --container say how containers run",
-    "ATTR_*": "hosts have no attributes of users; a Boolean resource in lsf.shared does the same",
     "SECURE_INFODIR_USER_ACCESS": "nobody reads the master's files; ghist and gacct show everybody's jobs",
-    "USER_ADVANCE_RESERVATION ADVRSV_USER_LIMIT AR_*": "administrators make advance reservations (grsvadd)",
-    "DEFAULT_HOST_SPEC": "times are not scaled by the speed of hosts",
+    "USER_ADVANCE_RESERVATION": "administrators make advance reservations (grsvadd)",
     "HOSTLIMIT_PER_JOB": "span[ptile=SLOTS] or -nnodes say how many hosts a job has",
     "LSF_LIVE_CONFDIR": "there is no bconf; the files say what holds",
     "LSF_RES_RLIMIT_UNLIM": "GSCHED_PAM_LIMITS says whose limits of the system hold",
@@ -196,13 +198,12 @@ REFUSED: dict[str, str] = {
     "JOB_RUNLIMIT_RATIO": "run limits and estimates are counted apart",
     "TASK_MEMLIMIT MEMLIMIT_TYPE LSB_MEMLIMIT_ENF_CONTROL": "the memory limit is always that of the whole job",
     "LSB_JOB_SWAP_LIMIT": "-v is always the limit of the whole job",
-    "REMOVE_HUNG_JOBS_FOR LSB_HUNG_JOB_THRESHOLD": "GPU_IDLE ends jobs whose GPUs are idle",
+    "REMOVE_HUNG_JOBS_FOR": "GPU_IDLE ends jobs whose GPUs are idle",
     "EXTENDABLE_RUNLIMIT": "gmod -W changes the limit of a running job",
     "LSF_HPC_EXTENSIONS LSB_ENABLE_HPC_ALLOCATION": (
         "tasks and slots are always shown apart, and usage is always summed"
     ),
     "LSB_JOB_MEMLIMIT LSB_JOB_CPULIMIT LSB_MEMLIMIT_ENFORCE": "limits are always those of the whole job, and kept",
-    "BSUB_CHK_RESREQ": "gsub --dry-run checks a submission and submits nothing",
     "LSB_ALLOC_CPU_LIST LSB_NCPU_ENFORCE": "AFFINITY in lsb.hosts and affinity[...] in -R bind jobs to CPUs",
     "BLIMITS_DEFAULT_FORMAT LSB_BJGROUP_FORMAT": "the columns of that command are fixed",
     "LSB_COREDUMP": "gsub -C and CORELIMIT say how large core files may be",
@@ -211,7 +212,6 @@ REFUSED: dict[str, str] = {
     "LSB_DJOB_DISABLE_STDOUT_BUFFER LSB_MULTI_STDOUT_DIRECT": "output is in its file while a job runs",
     "LSB_JOB_ARRAY_CONDENSED": "gjobs -A shows an array on one line",
     "LSB_JOB_OUTPUT_LOGGING": "gsub -o says where output goes",
-    "LSB_JOB_TMPDIR LSB_SET_TMPDIR": "TMPDIR is what the job's environment says",
     "LSB_KEEP_SYSDEF_RLIMIT LSB_PROPAGATE_JOB_PROCESSLIMIT": "GSCHED_PAM_LIMITS says whose limits of the system hold",
     "LSB_MAILSIZE_LIMIT LSB_MAIL_FROM_DOMAIN LSB_POSTEXEC_SEND_MAIL": (
         "LSB_MAILTO and LSB_MAILPROG say how mail is sent"
@@ -223,7 +223,7 @@ REFUSED: dict[str, str] = {
     "LSB_REQUEUE_TO_BOTTOM LSB_USER_REQUEUE_TO_BOTTOM": "a requeued job keeps its place; gbot moves it",
     "LSB_RESTRICT_MULTI_SUBMIT": "an esub can refuse a submission",
     "LSB_SACCT_ONE_UG STRICT_UG_CONTROL ENFORCE_ONE_UG_LIMITS ENFORCE_UG_TREE": "-G chooses the group a job counts for",
-    "INTERSECT_INFERRED_UG DEFAULT_USER_GROUP DEFAULT_LIMIT_IGNORE_USER_GROUP": "-G chooses the group a job counts for",
+    "INTERSECT_INFERRED_UG DEFAULT_LIMIT_IGNORE_USER_GROUP": "-G chooses the group a job counts for",
     "LSB_SIGSTOP": "gstop freezes all processes of a job, or stops them with SIGSTOP",
     "LSB_SSH_XFORWARD_CMD": "windows of X are not passed on",
     "LSB_START_MPS": "-gpu mps=yes and GPU_REQ ask for MPS",
@@ -235,23 +235,17 @@ REFUSED: dict[str, str] = {
     "LSF_ENV_OVERRIDE": "what the environment sets always comes before lsf.conf",
     "LSF_JOB_STARTER": "JOB_STARTER of a queue or an application profile",
     "LSF_PROLOGUE": "PRE_EXEC of a queue",
-    "LSF_SHELL_AT_USERS": "there is no lstcsh",
-    "ALLOW_SPANNING_RSRC_TYPES ENABLE_HOST_INTERSECTION": "same[...] says what hosts of a job have in common",
+    "ALLOW_SPANNING_RSRC_TYPES": "same[...] says what hosts of a job have in common",
     "BSWITCH_MODIFY_RUSAGE": "gswitch of a running job keeps what it holds",
     "CONDENSE_PENDING_REASONS": "gjobs -p0 shows one reason for each job",
     "DEFAULT_BSUB_MEMLIMIT": "MEMLIMIT of a queue gives a default",
     "DEFAULT_RESREQ_ORDER": "order[...] in RES_REQ of a queue",
     "ENABLE_EVENT_STREAM": "there is no event stream; see gadmin metrics",
     "ENABLE_GPU_MULTI_HOST_GROUP": "a host may be in several groups",
-    "ENABLE_JOB_INFO_BY_ADMIN_ROLE": "what gjobs shows is shown to everybody",
     "JOB_ARRAY_INDEX JOB_SUB_ARRAY_MAX": "an array keeps the indices that were given",
     "JOB_DISTRIBUTE_ON_HOST": "order[...] and cu[...] say how jobs are spread",
-    "JOB_GROUP_CLEAN JOB_GROUP_IDLE_TTL": "gbgdel deletes job groups",
-    "JOB_SPOOL_DIR": "what is copied at submission is kept in the database",
-    "MAX_JOB_ATTA_SIZE": "what a message may carry is fixed",
+    "JOB_GROUP_IDLE_TTL": "gbgdel deletes job groups",
     "PARALLEL_SCHED_BY_SLOT": "MXJ in lsb.hosts says how many slots a host has",
-    "PRIVILEGED_USER_FORCE_BKILL": "gkill -r is everybody's for their own jobs",
-    "SYSTEM_MAPPING_ACCOUNT": "jobs run as whoever submits them",
     "JOB_CWD_TTL": "folders of jobs are never removed; POST_EXEC can do so",
     "JOB_INCLUDE_POSTPROC": "a post-execution command is part of the job: gjobs shows DONE when it is over",
     "PRIORITY": "PRIORITY of a queue, -sp of a job",
@@ -271,6 +265,7 @@ def _by_word(topics: Mapping[str, str]) -> dict[str, str]:
 
 
 _NOTED, _REFUSED = _by_word(NOTED), _by_word(REFUSED)
+_WORDS = _NOTED.keys() | _REFUSED.keys()
 
 
 def noted(names: Iterable[str]) -> dict[str, str]:
@@ -285,7 +280,8 @@ def refused(names: Iterable[str]) -> dict[str, str]:
 
 def _word(name: str) -> str:
     """The word of a topic that says most of the name: itself, else the longest pattern; empty: none does."""
-    if name in _NOTED or name in _REFUSED:
+    if name in _WORDS:
         return name
-    patterns = (word for word in (*_NOTED, *_REFUSED) if word.endswith("*") and name.startswith(word[:-1]))
-    return max(patterns, key=len, default="")
+    # Looked up, not compared with each: this is done for a thousand names at the start of every process.
+    ends = range(len(name), -1, -1)
+    return next((pattern for end in ends if (pattern := f"{name[:end]}*") in _WORDS), "")

@@ -8,8 +8,9 @@ raises for the contents of a file: whatever cannot be read becomes a problem wit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
 
 from gsched.config.grammar.directives import Directives, is_directive
 from gsched.config.grammar.findings import Findings, SourcePlace, show
@@ -19,16 +20,17 @@ MAX_LINES = 100_000
 MAX_COLUMNS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigLine:
-    """A logical line: comment removed, continuations joined, blanks stripped, never empty. `at` is its first line."""
+class ConfigLine(msgspec.Struct, frozen=True):
+    """A logical line: comment removed, continuations joined, blanks stripped, never empty. `at` is its first line,
+    `last` the number of its last one.
+    """
 
     text: str
     at: SourcePlace
+    last: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSection:
+class ConfigSection(msgspec.Struct, frozen=True):
     """`Begin name` ... `End name`. The body is not interpreted yet: see `read_table` and `read_entries`."""
 
     name: str
@@ -36,8 +38,7 @@ class ConfigSection:
     body: tuple[ConfigLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """One value of a table, without the parentheses that it may have stood in; `()` is the empty text."""
 
     text: str
@@ -49,16 +50,14 @@ class Cell:
         return self.text in ("", "-")
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(msgspec.Struct, frozen=True):
     """A line of a table; `cells` by keyword, lower case."""
 
     at: SourcePlace
     cells: dict[str, Cell]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigTable:
+class ConfigTable(msgspec.Struct, frozen=True):
     """A vertical section. `keywords` as written, in order; `at` is the keyword line."""
 
     at: SourcePlace
@@ -66,8 +65,7 @@ class ConfigTable:
     rows: tuple[TableRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(msgspec.Struct, frozen=True):
     """One `KEY = value`."""
 
     key: str
@@ -222,10 +220,17 @@ def _logical_lines(
     directives: Directives | None = None,
 ) -> Iterator[ConfigLine]:
     """Lines without comments, with those that end in a backslash joined to the next one."""
+    numbered = _refusing(path, text, findings) if directives is None else directives.lines(path, text, findings)
+    return _joined_lines(numbered, path, findings, content_of)
+
+
+def _joined_lines(
+    numbered: Iterable[tuple[SourcePlace, str]], path: str, findings: Findings, content_of: Callable[[str], str]
+) -> Iterator[ConfigLine]:
     parts: list[str] = []
     first: SourcePlace | None = None
     at = SourcePlace(path)
-    for at, raw in _refusing(path, text, findings) if directives is None else directives.lines(path, text, findings):
+    for at, raw in numbered:
         # The comment goes first, so a backslash inside a comment joins nothing.
         content = content_of(raw).rstrip()
         first = first or at
@@ -234,12 +239,30 @@ def _logical_lines(
         if not continued:
             joined = " ".join(part.strip() for part in parts).strip()
             if joined:
-                yield ConfigLine(joined, first)
+                yield ConfigLine(joined, first, at.line)
             parts, first = [], None
     joined = " ".join(part.strip() for part in parts).strip()
     if joined:
         findings.error(first or at, "the last line ends in a backslash but nothing follows")
-        yield ConfigLine(joined, first or at)
+        yield ConfigLine(joined, first or at, at.line)
+
+
+def content_lines(path: str, text: str, *, is_lsf_conf: bool = False) -> list[ConfigLine]:
+    """Every logical line, whatever #if it stands in; #INCLUDE, #if and their kin are left out.
+
+    For whoever rewrites a file: nothing is judged.
+    """
+    numbered = (
+        (SourcePlace(path, number), raw)
+        for number, raw in enumerate(text.split("\n"), start=1)
+        if is_lsf_conf or not is_directive(raw)
+    )
+    return list(_joined_lines(numbered, path, Findings(), _conf_content if is_lsf_conf else _stanza_content))
+
+
+def cells_of(line: ConfigLine) -> list[Cell] | None:
+    """The values of a table's line; None where a parenthesis is not closed."""
+    return _cells(line, Findings())
 
 
 def _refusing(path: str, text: str, findings: Findings) -> Iterator[tuple[SourcePlace, str]]:

@@ -5,6 +5,7 @@ Like `values.KeyValues` for `KEY = value` lines: a column or a value is either u
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.config.grammar.findings import Findings, show, suggestion
+from gsched.config.grammar.lsf_differences import NOT_READ_SECTIONS
 from gsched.config.grammar.sections import Cell, ConfigSection, ConfigTable, TableRow, is_table, read_table
 
 T = TypeVar("T")
@@ -50,7 +52,7 @@ def read_columns(section: ConfigSection, schema: TableSchema, findings: Findings
             value = row.cells.get(name.casefold(), _EMPTY)
             if not value.is_empty:
                 because = f": {reason}" if reason else ""
-                findings.error(row.at, f"{name} is not supported yet (found '{show(value.text)}'){because}")
+                findings.error(row.at, f"{name} is not supported yet (found '{show(value.text)}'){because}", name)
         yield row
 
 
@@ -67,7 +69,7 @@ def read_cell(row: TableRow, column: str, read: Callable[[str], T], default: T, 
     try:
         return read(value.text)
     except GschedError as error:
-        findings.error(row.at, f"{column}: {error.text}")
+        findings.error(row.at, f"{column}: {error.text}", column)
         return default
 
 
@@ -87,9 +89,17 @@ def refuse_filled(section: ConfigSection, findings: Findings) -> None:
     """A section that is known but not supported: an empty one, or one with only a keyword line, says nothing."""
     filled = section.body[1:] if is_table(section) else section.body
     if filled:
-        findings.error(filled[0].at, f"section {section.name} is not supported yet; it must be empty")
+        # At its Begin: it is the section as a whole that nothing comes of.
+        findings.error(section.at, f"section {section.name} is not supported yet; it must be empty{_why(section)}")
     else:
         read_table(section, findings)
+
+
+def _why(section: ConfigSection) -> str:
+    file = os.path.basename(section.at.path)
+    file = "lsf.cluster" if file.startswith("lsf.cluster.") else file
+    reason = NOT_READ_SECTIONS.get(f"{file}/{section.name}", "")
+    return f": {reason}" if reason else ""
 
 
 def _check_keywords(section: ConfigSection, table: ConfigTable, schema: TableSchema, findings: Findings) -> None:
@@ -98,4 +108,4 @@ def _check_keywords(section: ConfigSection, table: ConfigTable, schema: TableSch
     for keyword in table.keywords:
         if keyword.casefold() not in folded:
             near = suggestion(keyword, known)
-            findings.error(table.at, f"unknown column {show(keyword)} in section {section.name}{near}")
+            findings.error(table.at, f"unknown column {show(keyword)} in section {section.name}{near}", keyword)

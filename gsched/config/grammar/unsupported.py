@@ -77,13 +77,25 @@ WITHOUT_EFFECT_CONF: dict[str, str] = (
         "LSF_STRICT_CHECKING": "messages are always checked",
         "LSB_SHORT_HOSTLIST": "hosts of a job are always listed in the short form",
         "LSF_HOST_MAX_GPU": "any number of GPUs is seen",
-        "LSF_TMPDIR": "jobs find their own TMPDIR",
     }
 )
 
 _OFF, _ON = frozenset({"n", "no", "0"}), frozenset({"y", "yes", "1"})
 
+_GPUS_ARE_DEVICES = (_ON, "GPUs are counted as devices, not by load indices")
+_NOT_BOUND = (_OFF | {"none"}, "jobs are bound to CPUs that ask for it, by affinity[...] in -R")
+_NO_CREDENTIALS = (_OFF, "jobs get no credentials")
+_KEEPS_PLACE = (_OFF, "a requeued job keeps its place")
+_RESERVES_ASKED = (_OFF, "what a job asks for is reserved, and nothing else")
+
+_FRESH = (_ON, "queries always see what is committed")
+
 AS_HERE_CONF: dict[str, tuple[frozenset[str], str]] = {
+    "LSB_NEWJOB_REFRESH": _FRESH,
+    "LSB_SHORT_HOSTLIST": (frozenset({"1"}), "hosts of a job are always listed in the short form"),
+    "LSB_GPU_NEW_SYNTAX": (frozenset({"extend"}), "-gpu and the older ngpus_* resources are both understood"),
+    "LSF_STRICT_CHECKING": (_ON, "messages are always checked"),
+    "LSF_ENABLE_TMP_UNIT": (_ON, "sizes in tmp always take units"),
     "LSF_ENABLE_EGO": (_OFF, _NO_EGO),
     "LSF_EGO_DAEMON_CONTROL": (_OFF, _NO_EGO),
     "LSF_ROOT_REX": (_OFF, "that is so"),
@@ -103,6 +115,29 @@ AS_HERE_CONF: dict[str, tuple[frozenset[str], str]] = {
     "LSB_JOB_MEMLIMIT": (_ON, "the memory limit is always that of the whole job"),
     "LSB_JOB_CPULIMIT": (_ON, "the CPU limit is always that of the whole job"),
     "LSB_ENABLE_HPC_ALLOCATION": (_ON, "tasks and slots are always shown apart"),
+    "LSB_MOD_ALL_JOBS": (_ON, "what can be changed of a job while it runs, gmod changes"),
+    "LSB_DISABLE_LIMLOCK_EXCL": (_ON, "a host of an exclusive job takes no other, and is not locked"),
+    "LSB_LIMLOCK_EXCLUSIVE": (_OFF, "a host of an exclusive job takes no other, and is not locked"),
+    "LSB_JOB_SWAP_LIMIT": (_ON, "-v is always the limit of the whole job"),
+    "LSB_DISABLE_RERUN_POST_EXEC": (_OFF, "a post-execution command runs after each run of a job"),
+    "LSB_DJOB_DISABLE_STDOUT_BUFFER": (_ON, "what tasks print is not kept back"),
+    "LSB_MIXED_CASE_ENABLE": (_ON, "names are as they are written"),
+    "LSB_SIGSTOP": (frozenset({"sigstop", "stop", "19"}), "jobs are stopped by SIGSTOP, or frozen"),
+    "LSF_GPU_RESOURCE_IGNORE": _GPUS_ARE_DEVICES,
+    "LSF_BIND_JOB": _NOT_BOUND,
+    "LSF_DJOB_TASK_BIND": _NOT_BOUND,
+    "LSF_MANAGE_FREQUENCY": (_OFF, "frequencies are left to the system"),
+    "LSF_MANAGE_MIG": (_OFF, "parts of a GPU (MIG) are used as the driver shows them"),
+    "LSB_START_MPS": (_OFF, "jobs get MPS that ask for it"),
+    "LSB_POSTEXEC_SEND_MAIL": (_OFF, "no mail is sent of post-execution commands"),
+    "LSB_KRB_TGT_FWD": _NO_CREDENTIALS,
+    "LSB_AFS_JOB_SUPPORT": _NO_CREDENTIALS,
+    "LSB_PLAN_KEEP_RESERVE": (_OFF, "RESERVATION says how starts are planned"),
+    "LSB_PTILE_PACK": (_OFF, "span[ptile=SLOTS] is an exact number"),
+    "LSB_REQUEUE_HOLD": (_OFF, "a job that is requeued waits, unless grequeue -H holds it"),
+    "LSB_REQUEUE_TO_BOTTOM": _KEEPS_PLACE,
+    "LSB_USER_REQUEUE_TO_BOTTOM": _KEEPS_PLACE,
+    "RESOURCE_RESERVE_WITHOUT_RUSAGE": _RESERVES_ASKED,
     "LSF_HPC_EXTENSIONS": (
         frozenset({"cumulative_rusage", "lsb_hclose_by_res", "short_eventfile", "short_pidlist"}),
         "usage is counted over all processes, and events are kept in a database",
@@ -111,14 +146,10 @@ AS_HERE_CONF: dict[str, tuple[frozenset[str], str]] = {
 """Parameters that do nothing where each word of their value is one of these: what they ask for is so. Other values are
 refused."""
 
-_NO_FAILOVER = "whoever waits to lead takes over when the lease of 6 seconds in the database is over"
+_BY_LEASE = "whoever waits to lead takes over when the lease of 6 seconds in the database is over"
 
 REFUSED_CLUSTER: dict[str, str] = _of_lsf(lsf_names.CLUSTER) | {
     "ELIMARGS": "elims are started without arguments",
-    "HOST_INACTIVITY_LIMIT": "GSCHED_HOST_LOST in lsf.conf says after how many seconds a host is lost",
-    "MASTER_INACTIVITY_LIMIT": _NO_FAILOVER,
-    "RETRY_LIMIT": _NO_FAILOVER,
-    "PROBE_TIMEOUT": _NO_FAILOVER,
     "LSF_HOST_ADDR_RANGE": "hosts are listed in the Host section",
 }
 
@@ -126,6 +157,10 @@ WITHOUT_EFFECT_CLUSTER: dict[str, str] = lsf_topics.noted(lsf_names.CLUSTER) | {
     "ELIM_POLL_INTERVAL": "what an elim writes is read as it comes",
     "ADJUST_DURATION": "what jobs hold is counted exactly",
     "PRODUCTS": "no licence is needed",
+    "HOST_INACTIVITY_LIMIT": "GSCHED_HOST_LOST in lsf.conf says after how many seconds a host is lost",
+    "MASTER_INACTIVITY_LIMIT": _BY_LEASE,
+    "RETRY_LIMIT": _BY_LEASE,
+    "PROBE_TIMEOUT": _BY_LEASE,
 }
 
 REFUSED_PARAMS: dict[str, str] = _of_lsf(lsf_names.PARAMS) | {
@@ -167,16 +202,47 @@ _POSTPROC = (_ON, "a job has ended when its post-execution commands have")
 
 _NEVER_REMOVED = (frozenset({"2147483647"}), "folders of jobs are never removed")
 
-_NOT_RESIZED = (_OFF, "jobs keep the slots that they were given")
+_PLANS = (_OFF, "RESERVATION says how starts are planned")
+_AT_ONCE = (frozenset({"0"}), "a job preempts as soon as it can start by that")
+_FAIRSHARE_AS_IT_IS: dict[str, tuple[frozenset[str], str]] = {
+    "RUN_TIME_DECAY": (_OFF, "the time that a job has run so far counts whole"),
+    "FAIRSHARE_ADJUSTMENT_FACTOR": (frozenset({"0", "0.0"}), "it counts for nothing"),
+}
+_OF_JOBS: dict[str, tuple[frozenset[str], str]] = {
+    "MEMLIMIT_TYPE": (frozenset({"job"}), "the memory limit is always that of the whole job"),
+    "USE_PAM_CREDS": _NO_CREDENTIALS,
+    "DATA_TRANSFER": (_OFF, "there is no data manager"),
+    "STEP_CGROUP": (_OFF, "all processes of a job are in one control group"),
+    "PLAN": _PLANS,
+    "PREEMPT_DELAY": _AT_ONCE,
+}
+"""In lsb.queues and lsb.applications."""
 
 AS_HERE_PARAMS: dict[str, tuple[frozenset[str], str]] = {
+    "NEWJOB_REFRESH": _FRESH,
     "JOB_INCLUDE_POSTPROC": _POSTPROC,
     "JOB_CWD_TTL": _NEVER_REMOVED,
-    "RESIZABLE_JOBS": _NOT_RESIZED,
     "ABS_RUNLIMIT": (_ON, "run limits are never scaled by the speed of hosts"),
     "ENABLE_EVENT_STREAM": (_OFF, "that is so"),
     "CONDENSE_PENDING_REASONS": (_OFF, "that is so"),
     "PARALLEL_SCHED_BY_SLOT": (_ON, "MXJ in lsb.hosts says how many slots a host has"),
+    "ALLOCATION_PLANNER": _PLANS,
+    "PLAN": _PLANS,
+    "BSWITCH_MODIFY_RUSAGE": (_OFF, "gswitch of a running job keeps what it holds"),
+    "SECURE_JOB_INFO_LEVEL": (frozenset({"0"}), "what gjobs shows is shown to everybody"),
+    "SECURE_INFODIR_USER_ACCESS": (_OFF, "ghist and gacct show everybody's jobs"),
+    "ENABLE_EXIT_RATE_PER_SLOT": (_OFF, "hosts are not closed for jobs that fail there"),
+    "GPU_RESOURCE_IGNORE": _GPUS_ARE_DEVICES,
+    "JOB_STOP_SUSPEND_RES": (_OFF, "a job that gstop has suspended keeps what it holds"),
+    "MULTICORE_BIND": _NOT_BOUND,
+    "PREEMPT_DELAY": _AT_ONCE,
+    "RESOURCE_RESERVE_WITHOUT_RUSAGE": _RESERVES_ASKED,
+    "TASK_MEMLIMIT": (_OFF, "the memory limit is always that of the whole job"),
+    "USER_ADVANCE_RESERVATION": (
+        _OFF,
+        "whom ResourceReservation of lsb.resources names makes advance reservations",
+    ),
+    **_FAIRSHARE_AS_IT_IS,
 }
 
 REFUSED_QUEUE: dict[str, str] = _of_lsf(lsf_names.QUEUE)
@@ -184,8 +250,11 @@ REFUSED_QUEUE: dict[str, str] = _of_lsf(lsf_names.QUEUE)
 WITHOUT_EFFECT_QUEUE: dict[str, str] = lsf_topics.noted(lsf_names.QUEUE)
 
 AS_HERE_QUEUE: dict[str, tuple[frozenset[str], str]] = {
-    "RESIZABLE_JOBS": _NOT_RESIZED,
     "IGNORE_DEADLINE": (_ON, "a job starts while the run window is open, however long it runs"),
+    "RC_HOSTS": (frozenset({"none"}), "there is no resource connector"),
+    "USE_PRIORITY_IN_POOL": (_OFF, "there are no pools of slots"),
+    **_FAIRSHARE_AS_IT_IS,
+    **_OF_JOBS,
 }
 
 WITHOUT_EFFECT_APPLICATION: dict[str, str] = lsf_topics.noted(lsf_names.APPLICATION)
@@ -197,8 +266,10 @@ REFUSED_APPLICATION: dict[str, str] = _of_lsf(lsf_names.APPLICATION) | {
 AS_HERE_APPLICATION: dict[str, tuple[frozenset[str], str]] = {
     "ABS_RUNLIMIT": AS_HERE_PARAMS["ABS_RUNLIMIT"],
     "JOB_CWD_TTL": _NEVER_REMOVED,
-    "RESIZABLE_JOBS": _NOT_RESIZED,
     "JOB_INCLUDE_POSTPROC": _POSTPROC,
+    "BIND_JOB": _NOT_BOUND,
+    "DJOB_DISABLED": (_OFF, "glaunch starts tasks"),
+    **_OF_JOBS,
 }
 
 REFUSED_LIMIT: dict[str, str] = {
@@ -209,4 +280,22 @@ REFUSED_LIMIT: dict[str, str] = {
     "JOBS_PER_SCHED_CYCLE": "a cycle looks at jobs that are alike once, however many there are",
     "ELIGIBLE_PEND_JOBS": "a cycle looks at jobs that are alike once, however many there are",
     "LICENSE": "use RESOURCE = [NAME, AMOUNT]",
+}
+
+_NO_GOALS = "it belongs to goals of time (DEADLINE, VELOCITY, THROUGHPUT)"
+
+REFUSED_SERVICE_CLASS: dict[str, str] = {
+    "EGO_RES_REQ": "there is no EGO; RES_SELECT of a guaranteed pool chooses hosts",
+    "CONTROL_ACTION": _NO_GOALS,
+    "ADMINS": "administrators of the cluster and of queues control jobs",
+}
+
+WITHOUT_EFFECT_POOL: dict[str, str] = {
+    "ADMINISTRATORS": "it says who may change the pool by bconf, which gsched does not have",
+}
+
+WITHOUT_EFFECT_SERVICE_CLASS: dict[str, str] = {
+    "PRIORITY": f"{_NO_GOALS}; the priority of queues says who comes first",
+    "CONSUMER": _NO_EGO,
+    "MAX_HOST_IDLE_TIME": _NO_EGO,
 }

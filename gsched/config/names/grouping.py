@@ -9,7 +9,8 @@ from __future__ import annotations
 import graphlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.config.grammar.findings import MAX_PROBLEMS_PER_FILE, Findings, SourcePlace, show
@@ -28,16 +29,14 @@ _RIGHTS = re.compile(r"\[(full|usershares)\]$", re.IGNORECASE)
 _RANGES = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True):
     """A group as written: the words of its member list and where it stands."""
 
     at: SourcePlace
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NameChoice:
+class NameChoice(msgspec.Struct, frozen=True):
     """What a list of names means. No `names` at all: everything but `excluded`."""
 
     names: tuple[str, ...]

@@ -5,8 +5,6 @@ Source: lsf.cluster(5), section Parameters. lsf.conf may say the same, since the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import msgspec
 
 from gsched.config.grammar.findings import Findings, SourcePlace
@@ -16,14 +14,13 @@ from gsched.model.config import Timing
 _NAMES = ("LSF_ELIM_BLOCKTIME", "LSF_ELIM_DEBUG", "LSF_ELIM_RESTARTS")
 
 
-@dataclass(slots=True)
-class Elims:
+class Elims(msgspec.Struct):
     """What one file says of elims, and where."""
 
     block_s: float | None = None
     debug: bool = False
     restarts: int | None = None
-    places: dict[str, SourcePlace] = field(default_factory=dict)
+    places: dict[str, SourcePlace] = msgspec.field(default_factory=dict)
 
 
 def read_elims(settings: KeyValues, before: Elims | None = None) -> Elims:

@@ -13,11 +13,14 @@ from gsched.base.errors import BadRequest
 from gsched.base.units import parse_limit_mib, parse_mib, parse_run_limit
 from gsched.config.grammar.findings import Findings, show
 from gsched.config.grammar.values import KeyValues, integer
+from gsched.model.jobs.job import GROWS, KEEPS_SLOTS, RELEASES
 from gsched.model.queues.queue import RunLimits
 
 LimitNumber = TypeVar("LimitNumber", int, float)
 
 MAX_SLOTS = 1_000_000
+MOST_SIZES = 1000
+"""Of one JOB_SIZE_LIST."""
 _COUNT = integer(1, 2**31 - 2)
 _SLOTS = integer(1, MAX_SLOTS)
 
@@ -112,10 +115,42 @@ _READERS: dict[str, Callable[[str, str], float]] = {
 }
 
 
-def tasks(settings: KeyValues, findings: Findings) -> tuple[int, int, int] | None:
-    """TASKLIMIT, or PROCLIMIT as it was called before."""
+def job_sizes(text: str) -> tuple[int, ...]:
+    """JOB_SIZE_LIST: slots that a job may have, the default first. Raises BadRequest."""
+    words = text.split()
+    if not words:
+        raise BadRequest("it names no size")
+    if len(words) > MOST_SIZES:
+        raise BadRequest(f"it names more than {MOST_SIZES} sizes")
+    return tuple(dict.fromkeys(_SLOTS(word) for word in words))
+
+
+def tasks(settings: KeyValues, sizes: tuple[int, ...], findings: Findings) -> tuple[int, int, int] | None:
+    """TASKLIMIT, or PROCLIMIT as it was called before; `sizes`, those of JOB_SIZE_LIST, count in its place."""
     limits = {name: settings.take(name, task_limit, None) for name in ("TASKLIMIT", "PROCLIMIT")}
     at = settings.place("PROCLIMIT")
     if at is not None and settings.place("TASKLIMIT") is not None:
         findings.error(at, "PROCLIMIT is the older name of TASKLIMIT; only one of them may be set")
+    if sizes:
+        for name in limits:
+            at = settings.place(name)
+            if at is not None:
+                findings.note(at, f"{name} has no effect: JOB_SIZE_LIST is set")
+        return min(sizes), sizes[0], max(sizes)
     return limits["TASKLIMIT"] or limits["PROCLIMIT"]
+
+
+_RESIZABLE = {"y": RELEASES, "yes": RELEASES, "n": KEEPS_SLOTS, "no": KEEPS_SLOTS, "auto": GROWS}
+
+
+def resizable_jobs(text: str) -> str:
+    """RESIZABLE_JOBS: whether the slots of jobs may change while they run. Raises BadRequest."""
+    found = _RESIZABLE.get(text.strip().casefold())
+    if found is None:
+        raise BadRequest(f"'{text[:60]}' is neither Y, N nor auto")
+    return found
+
+
+def resizable_text(value: str) -> str:
+    """RESIZABLE_JOBS as it is written."""
+    return {KEEPS_SLOTS: "N", RELEASES: "Y"}.get(value, value)

@@ -1,7 +1,7 @@
 """What is done around jobs and given to them, as files say it: JOB_CONTROLS of queues, SUSPEND_CONTROL and its kin, and
-ENV_VARS, of application profiles.
+ENV_VARS, of application profiles; LSB_JOB_TMPDIR, LSB_SET_TMPDIR and LSF_TMPDIR of the cluster.
 
-Source: lsb.queues(5), JOB_CONTROLS; lsb.applications(5), SUSPEND_CONTROL, ENV_VARS.
+Source: lsb.queues(5), JOB_CONTROLS; lsb.applications(5), SUSPEND_CONTROL, ENV_VARS; lsf.conf(5), LSB_JOB_TMPDIR.
 """
 
 from __future__ import annotations
@@ -10,14 +10,52 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gsched.base.errors import BadRequest
-from gsched.config.grammar.findings import show
-from gsched.config.grammar.values import command_line
+from gsched.config.grammar.findings import Findings, show
+from gsched.config.grammar.values import KeyValues, absolute_path, command_line
+from gsched.model.hosts.job_tmpdir import JobTmpdir
 from gsched.model.queues.job_controls import ACTIONS, JobControls, signal_of
 
 _CHECKPOINT = "CHKPNT"
 _PAIR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*'([^'\"]*)'\s*(,|$)", re.ASCII)
 _OURS = ("LSB_", "LSF_", "GSCHED_", "LS_JOBPID", "LS_SUBCWD", "CUDA_VISIBLE_DEVICES")
 """How names begin that say what a job is and holds."""
+
+
+LONGEST_TMPDIR = 256
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+
+
+def job_tmpdir(settings: KeyValues, findings: Findings) -> JobTmpdir:
+    """LSB_JOB_TMPDIR, LSB_SET_TMPDIR and LSF_TMPDIR: the last says where only if a variable is to name it."""
+    folder = settings.take("LSB_JOB_TMPDIR", _tmpdir, "")
+    of_lsf = settings.take("LSF_TMPDIR", _tmpdir, "")
+    variable = settings.take("LSB_SET_TMPDIR", _tmpdir_variable, "")
+    at = settings.place("LSF_TMPDIR")
+    if at is not None and (folder or not variable):
+        why = "LSB_JOB_TMPDIR says where jobs have theirs" if folder else "jobs find their own TMPDIR"
+        findings.note(at, f"LSF_TMPDIR has no effect: {why}")
+    return JobTmpdir(folder=folder or ((of_lsf or "/tmp") if variable else ""), variable=variable)
+
+
+def _tmpdir(text: str) -> str:
+    path = absolute_path(text)
+    if len(path) > LONGEST_TMPDIR:
+        raise BadRequest(f"the path has {len(path)} characters; at most {LONGEST_TMPDIR} are possible")
+    if ":" in path or "," in path:
+        raise BadRequest(f"'{show(path)}' has a colon or comma: containers could not be given it")
+    return path
+
+
+def _tmpdir_variable(text: str) -> str:
+    """Name of the variable that LSB_SET_TMPDIR has set; empty: none."""
+    word = text.strip()
+    if word.casefold() in ("n", "no", "0"):
+        return ""
+    if word.casefold() in ("y", "yes", "1"):
+        return "TMPDIR"
+    if _VARIABLE.fullmatch(word) is None or word.startswith(_OURS) or word == "PATH":
+        raise BadRequest(f"'{show(word)}' is none of Y, N and the name of a variable that jobs may get")
+    return word
 
 
 def control_action(text: str) -> str:

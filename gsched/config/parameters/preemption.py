@@ -1,5 +1,5 @@
 """PREEMPTION of queues: who may take the place of whose jobs, and whether that makes sense among all queues; and whom
-NO_PREEMPT_RUN_TIME, NO_PREEMPT_FINISH_TIME and MAX_JOB_PREEMPT spare.
+NO_PREEMPT_RUN_TIME, NO_PREEMPT_FINISH_TIME, NO_PREEMPT_INTERVAL and MAX_JOB_PREEMPT spare.
 
     PREEMPTION = PREEMPTIVE[low+2 lower] PREEMPTABLE[high]
 
@@ -20,6 +20,7 @@ from gsched.model.queues.queue import Preemption, Queue
 
 _PART = re.compile(r"\s*([A-Za-z_]+)\s*(?:\[([^\[\]]*)\])?")
 _LEVEL = integer(0, 2**31 - 2)
+_MINUTES = integer(0, 10**7)
 _PREEMPTIONS = integer(1, 2**31 - 2)
 
 
@@ -85,10 +86,16 @@ def spared_time(text: str) -> SparedTime:
     return SparedTime(float(time_s(text)))
 
 
+def _interval_s(text: str) -> int:
+    """Minutes. Raises BadRequest."""
+    return 60 * _MINUTES(text)
+
+
 def read_sparing(settings: KeyValues) -> Sparing:
-    """All three of a file that has them."""
+    """All of a file that has them."""
     return Sparing(
         settings.take("NO_PREEMPT_RUN_TIME", spared_time, None),
         settings.take("NO_PREEMPT_FINISH_TIME", spared_time, None),
         settings.take("MAX_JOB_PREEMPT", _PREEMPTIONS, None),
+        settings.take("NO_PREEMPT_INTERVAL", _interval_s, None),
     )

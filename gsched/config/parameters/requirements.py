@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.base.units import parse_mib
@@ -31,8 +32,7 @@ _RESERVED = re.compile(r"\s*\[?\s*(\w+)\s*=\s*(?:([\w.]+)\s*,\s*)?([\w.]+)\s*\]?
 _NOWHERE = Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir="")
 
 
-@dataclass(frozen=True, slots=True)
-class RequirementJudge:
+class RequirementJudge(msgspec.Struct, frozen=True):
     """Holds requirements to the rules that jobs' requirements are held to, before there is a whole configuration."""
 
     resources: Mapping[str, Resource]

@@ -40,6 +40,7 @@ FACTORS = {
     "CPU_TIME_FACTOR": FactorParameter("cpu_time", _FACTOR, "Weight of CPU time in fairshare"),
     "RUN_TIME_FACTOR": FactorParameter("run_time", _FACTOR, "Weight of run time in fairshare"),
     "RUN_JOB_FACTOR": FactorParameter("run_job", _FACTOR, "Weight of the slots in use in fairshare"),
+    "FAIRSHARE_JOB_COUNT": FactorParameter("job_count", yes_or_no, "Jobs count in fairshare, and not their slots"),
     "COMMITTED_RUN_TIME_FACTOR": FactorParameter(
         "committed_run_time", _FACTOR, "Weight of run time still to come in fairshare"
     ),

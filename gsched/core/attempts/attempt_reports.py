@@ -7,6 +7,7 @@ never repeated unnoticed.
 from __future__ import annotations
 
 from gsched.base.coded_text import AnyText, coded
+from gsched.base.ids import array_of
 from gsched.core.attempts.attempt_results import (
     SYSTEM,
     AnotherRun,
@@ -18,6 +19,7 @@ from gsched.core.attempts.attempt_results import (
     within,
 )
 from gsched.core.attempts.job_part_reports import (
+    HeldHere,
     part_ended,
     part_ended_late,
     part_started,
@@ -28,6 +30,7 @@ from gsched.core.attempts.job_part_reports import (
 from gsched.core.attempts.orphaned_attempts import drop_orphaned, keep_orphaned
 from gsched.core.attempts.preemption_withdrawal import repeat_sparing
 from gsched.core.attempts.restarts import restart_cause
+from gsched.core.attempts.signal_delivery import repeat_signals
 from gsched.core.attempts.unrecorded_attempts import (
     hold_back,
     is_of_lost_store,
@@ -80,6 +83,7 @@ def hello(hello: HostHello, seen: Observation, decision: Decision) -> None:
     # What an earlier session said may be of another boot: unknown until this one has told.
     seen.load, seen.gpus = None, None
     seen.topology, seen.only_user = hello.topology, hello.only_user
+    seen.confirms_signals = hello.confirms_signals
     seen.usage.clear()
     seen.idle.clear()
     seen.unrecorded.clear()
@@ -96,11 +100,13 @@ def hello(hello: HostHello, seen: Observation, decision: Decision) -> None:
     known = {item.key for item in hello.held if not item.foreign and not is_of_lost_store(state, item)}
     for item in hello.held:
         _take_held(hello.host, item, seen, decision)
+    signalled = {item.key: item.signalled for item in hello.held}
     for job in _jobs_on(state, hello.host):
+        held = HeldHere(job.key in known, signalled.get(job.key, 0))
         if is_part(job, hello.host):
-            reconcile_part(job, hello.host, job.key in known, rebooted, decision)
+            reconcile_part(job, hello.host, held, rebooted, decision)
         else:
-            _reconcile(job, hello, job.key in known, decision)
+            _reconcile(job, hello, held, decision)
     reconcile_finished(hello.host, known, decision)
     state.touched_hosts.add(hello.host)
 
@@ -133,15 +139,16 @@ def _jobs_on(state: ClusterState, host: str) -> list[JobRecord]:
     return [job for job in found if _is_on(job, host)]
 
 
-def _reconcile(job: JobRecord, hello: HostHello, held: bool, decision: Decision) -> None:
+def _reconcile(job: JobRecord, hello: HostHello, held: HeldHere, decision: Decision) -> None:
     """One job that the state has on the host: still there, never arrived, or gone."""
-    never_arrived = not held and job.started_at is None and not job.kill_by and not job.requeue_by
-    if not held and not never_arrived:
+    never_arrived = not held.is_there and job.started_at is None and not job.kill_by and not job.requeue_by
+    if not held.is_there and not never_arrived:
         _finish_unheard(job, hello, decision)
         return
     regain(job, hello.host, decision)
     # Orders that the agent may have missed are repeated; all of them are idempotent.
     if job.kill_by or job.requeue_by:
+        repeat_signals(job, hello.host, held.signalled, decision)
         decision.instruct(requeue_order(job, hello.host))
         return
     if not is_ordered(job):
@@ -149,6 +156,7 @@ def _reconcile(job: JobRecord, hello: HostHello, held: bool, decision: Decision)
     if job.started_at is None:
         # The agent's journal makes the same attempt start once, however often it is told.
         decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
+    repeat_signals(job, hello.host, held.signalled, decision)
     repeat_sparing(job, hello.host, decision)
     if job.relimited:
         decision.instruct(LimitAttempt(hello.host, job.job_id, job.attempt))
@@ -247,7 +255,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
         part_ended_late(job, report, decision)
         return
     if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
-        if _is_news(job, report, seen):
+        if _is_news(job, report, seen, state):
             keep_curves(report, decision)
             decision.record(
                 StaleResultRecorded(
@@ -269,10 +277,13 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
         end(job, result, at, decision)
 
 
-def _is_news(job: JobRecord | None, report: AttemptEnded, seen: Observation) -> bool:
+def _is_news(job: JobRecord | None, report: AttemptEnded, seen: Observation, state: ClusterState) -> bool:
     """Whether this end of an attempt that is over, as far as the state knows, has not been recorded yet."""
     key = (report.job_id, report.attempt)
     if job is None:
+        # What comes before the first event of a job would be taken for the rest of one whose events have gone.
+        if not _has_been(report.job_id, state):
+            return False
         if key in seen.stale or len(seen.stale) >= MOST_STALE:
             return False
         seen.stale.add(key)
@@ -286,6 +297,13 @@ def _is_news(job: JobRecord | None, report: AttemptEnded, seen: Observation) -> 
     elif report.attempt <= job.attempt and not report.result.started:
         return False  # that it was never started is why it was given up
     return report.attempt not in job.stale
+
+
+def _has_been(job_id: int, state: ClusterState) -> bool:
+    """Whether there has been a job of this number."""
+    number = array_of(job_id)
+    to_be_made = (each.to_be_made() for each in state.accepted.values())
+    return number < state.next_job_id and not any(number in numbers for numbers in to_be_made)
 
 
 def host_lost(host: str, seen: Observation, decision: Decision) -> None:

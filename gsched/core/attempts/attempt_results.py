@@ -37,7 +37,6 @@ from gsched.model.event import (
     JobFinished,
     JobGpuCurves,
     JobNoted,
-    JobPostProcessed,
     JobRequeued,
     JobSuspended,
 )
@@ -102,10 +101,16 @@ def requeue_unstarted(
             reason=coded("start.failed_on", report.host, failure) if is_part else failure,
             avoid_host="" if at_once else report.host,
             not_before=0.0 if at_once else now + delay,
+            exclude_host=report.host if _keeps_off(report.result, decision.config.params.preexec_excludes) else "",
         )
     )
     if stopped_by:
         decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
+
+
+def _keeps_off(result: AttemptResult, codes: str) -> bool:
+    """Whether a pre-execution command has said by its exit code that the job is not for the host."""
+    return result.pre_failed and result.pre_exec_code in requeue_values(codes).codes
 
 
 def _stopped_by(job: JobRecord) -> str:
@@ -341,20 +346,27 @@ def finish(job: JobRecord, result: AttemptResult, at: float, decision: Decision)
         decision.record(JobNoted(at=at, job_id=job.job_id, text=result.problem))
     result, parts_cpu_s = _on_all_hosts(job, result, decision)
     is_gone = not any(job.left_parts())
-    decision.record(JobFinished(at=at, job_id=job.job_id, attempt=job.attempt, result=result, parts_cpu_s=parts_cpu_s))
-    if is_gone:
-        decision.record(JobPostProcessed(at=at, job_id=job.job_id, attempt=job.attempt, failed=bool(result.post_code)))
+    decision.record(
+        JobFinished(
+            at=at,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            result=result,
+            parts_cpu_s=parts_cpu_s,
+            post_processed=is_gone,
+        )
+    )
 
 
 def _on_all_hosts(job: JobRecord, result: AttemptResult, decision: Decision) -> tuple[AttemptResult, dict[str, float]]:
-    """The result with what the job has used on its other hosts, and how much CPU time that was: of parts that are still
-    there, as they told last.
+    """The result with what the job has used on its other hosts, those that it has released before among them, and how
+    much CPU time that was: of parts that are still there, as they told last.
     """
     used: dict[str, Usage] = {}
-    for part in others(job):
-        told = job.part_usage.get(part.host) or decision.observed(part.host).usage.get(job.key)
+    for host in (*(part.host for part in others(job)), *job.released_parts):
+        told = job.part_usage.get(host) or decision.observed(host).usage.get(job.key)
         if told is not None:
-            used[part.host] = told
+            used[host] = told
     if not used:
         return result, {}
     usage = together(result.usage, used.values())

@@ -7,6 +7,8 @@ ends unasked ends its job. What an attempt that was given up has left on any hos
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
@@ -14,10 +16,11 @@ from gsched.core.attempts.end_warnings import warn_part
 from gsched.core.attempts.orphaned_attempts import keep_orphaned
 from gsched.core.attempts.preemption_withdrawal import repeat_sparing
 from gsched.core.attempts.restarts import restart_cause
+from gsched.core.attempts.signal_delivery import repeat_signals
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
 from gsched.core.instruction import LimitAttempt, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
-from gsched.core.records.host_allocations import is_ordered, is_part
+from gsched.core.records.host_allocations import has_released, is_ordered, is_part
 from gsched.core.records.job import JobRecord
 from gsched.model.event import (
     JobFinished,
@@ -105,7 +108,12 @@ def part_ended_late(job: JobRecord | None, report: AttemptEnded, decision: Decis
     """A part has ended whose job has ended before, or has gone on without it."""
     if job is not None and has_code(report.result.problem, BUSY):
         note(job, coded("note.on_host", report.attempt, report.host, report.result.problem), decision)
-    if job is None or job.attempt != report.attempt or job.state not in FINISHED:
+    if job is None or job.attempt != report.attempt:
+        return
+    if job.state in STARTED and has_released(job, report.host):
+        attempt_results.keep_curves(report, decision)
+        _record_end(job, report.host, report.result.usage, decision)
+    if job.state not in FINISHED:
         return
     if any(part.host == report.host for part in job.left_parts()):
         attempt_results.keep_curves(report, decision)
@@ -120,24 +128,34 @@ def _part_is_gone(job: JobRecord, host: str, usage: Usage, decision: Decision) -
         decision.record(JobPostProcessed(at=decision.now, job_id=job.job_id, attempt=job.attempt, failed=failed))
 
 
-def reconcile_part(job: JobRecord, host: str, held: bool, rebooted: bool, decision: Decision) -> None:
+class HeldHere(NamedTuple):
+    """What a hello says of an attempt."""
+
+    is_there: bool
+    signalled: int
+    """As in HeldAttempt."""
+
+
+def reconcile_part(job: JobRecord, host: str, held: HeldHere, rebooted: bool, decision: Decision) -> None:
     """What a hello says about the part of a job that has not ended: still there, never arrived, or gone."""
     is_open = host in job.open_parts
     if host in job.ended_parts or (job.started_at is not None and not is_open):
         regain(job, host, decision)
-    elif not held and is_open:
+    elif not held.is_there and is_open:
         _lost(job, host, rebooted, decision)
     elif job.kill_by or job.requeue_by:
+        repeat_signals(job, host, held.signalled, decision)
         decision.instruct(attempt_results.requeue_order(job, host))
     else:
         regain(job, host, decision)
-        _repeat_orders(job, host, is_open, decision)
+        _repeat_orders(job, host, is_open, held.signalled, decision)
 
 
-def _repeat_orders(job: JobRecord, host: str, is_open: bool, decision: Decision) -> None:
+def _repeat_orders(job: JobRecord, host: str, is_open: bool, signalled: int, decision: Decision) -> None:
     """Orders that the agent may have missed; all of them are idempotent."""
     if not is_open:
         decision.instruct(StartJob(host, *job.key))
+    repeat_signals(job, host, signalled, decision)
     repeat_sparing(job, host, decision)
     warn_part(job, host, decision)
     if job.relimited:

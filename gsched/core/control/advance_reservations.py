@@ -5,13 +5,15 @@ Source of the rules: brsvadd(8), brsvmod(8), brsvdel(8).
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied
-from gsched.core.authorization import DENIED, of_cluster
+from gsched.core.authorization import DENIED, of_cluster, some
 from gsched.core.command import ControlReservations
 from gsched.core.decision import Decision
 from gsched.core.records.entities import StoredReservation
@@ -23,6 +25,8 @@ from gsched.model.event import ReservationMade, ReservationRemoved
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.reported_resources import gpu_names_in, gpu_value
 from gsched.model.hosts.resource import GPU_COUNTERS
+from gsched.model.queues.reservation_policy import ReservationPolicy
+from gsched.model.queues.user import USER_NAME
 from gsched.model.views.room_view import ReservationView
 from gsched.model.views.view import Answer
 from gsched.resreq.ast import Requirement
@@ -34,6 +38,8 @@ CheckNames = Callable[[Requirement, ClusterConfig], None]
 
 _NAME = re.compile(r"[A-Za-z0-9_.#-]{1,39}")
 MAX_AHEAD_S = 366 * 24 * 3600.0
+MOST_USERS = 100
+"""Users and user groups of one reservation."""
 
 
 def control_reservations(
@@ -44,9 +50,9 @@ def control_reservations(
 ) -> None:
     """Reply: one Answer. Raises GschedError when it cannot be done; nothing has changed then."""
     state, config, now = decision.state, decision.config, decision.now
-    if not command.is_admin:
-        raise PermissionDenied(f"{DENIED}: advance reservations are made by {of_cluster(config)}")
     name = command.reservation.name
+    if not command.is_admin:
+        _check_user(command, state, config)
     if command.action == "remove":
         if name not in state.reservations:
             raise NotFound(f"{name}: there is no such advance reservation")
@@ -60,19 +66,28 @@ def control_reservations(
         raise NotFound(f"{name}: there is no such advance reservation")
     if command.action == "add":
         name = _new_name(name, command.user, state)
-    wanted = _merged(command.reservation, old)
-    if command.slots or command.gpus:  # they are found anew
-        wanted = msgspec.structs.replace(wanted, slots=command.reservation.slots, gpus=command.reservation.gpus)
+    wanted = _wanted(command, old)
     _check(wanted, config, now)
+    if old is None:
+        wanted = msgspec.structs.replace(wanted, start=max(wanted.start, now))
     asked = _asked(command.requirement, config, check_names)
-    slots, gpus = _places(wanted, command, asked, decision, observed, name)
+    named = sorted({*wanted.slots, *wanted.gpus})
+    had = () if old is None or command.hosts else (*old.slots, *old.gpus)
+    room = _Room(wanted, name, named or _candidates(command.hosts, had, config), decision, observed)
+    if named:
+        _check_room(wanted, room)
+        slots, gpus = wanted.slots, wanted.gpus
+    else:
+        slots, gpus = _find(wanted, command, asked, room, had)
+    if not command.is_admin:
+        _check_policy(command.user, wanted, {*slots, *gpus}, config)
     decision.record(
         ReservationMade(
             at=now,
             name=name,
             by=command.user,
             users=wanted.users,
-            start=max(wanted.start, now) if old is None else wanted.start,
+            start=wanted.start,
             end=wanted.end,
             slots=slots,
             gpus=gpus,
@@ -80,6 +95,31 @@ def control_reservations(
     )
     done = "created" if command.action == "add" else "modified"
     decision.reply = [Answer(name=name, text=f"Reservation {name} is {done}")]
+
+
+def _check_user(command: ControlReservations, state: ClusterState, config: ClusterConfig) -> None:
+    """Whether a user who is no administrator may do this at all. Raises PermissionDenied, and Conflict for too many."""
+    user, name = command.user, command.reservation.name
+    old = state.reservations.get(name)
+    if command.action == "remove" and old is not None and old.owner == user:
+        return  # what is his he may always give back, whatever has become of his policy
+    if not any(policy.is_for(user) for policy in config.reservation_policies):
+        raise PermissionDenied(f"{DENIED}: advance reservations are made by {of_cluster(config)}")
+    if command.action != "add" and old is not None and old.owner != user:
+        raise PermissionDenied(f"{DENIED}: {name} is for {old.owner or 'nobody'} and {of_cluster(config)} to change")
+    most = config.params.reservations_of_user
+    if command.action == "add" and sum(each.owner == user for each in state.reservations.values()) >= most:
+        raise Conflict(f"{user} has {most} advance reservations already, as many as one user may (ADVRSV_USER_LIMIT)")
+
+
+def _check_policy(user: str, wanted: ReservationView, hosts: set[str], config: ClusterConfig) -> None:
+    """Whether a policy lets the user reserve these hosts at that time. Raises PermissionDenied."""
+    mine = [policy for policy in config.reservation_policies if policy.is_for(user)]
+    there = [policy for policy in mine if policy.has_hosts(hosts)]
+    if any(policy.has_time(wanted.start, wanted.end) for policy in there):
+        return
+    what = "at that time" if there else "there"
+    raise _not_by_policy(user, f"{some(sorted(hosts))} {what}", there or mine)
 
 
 def _new_name(name: str, user: str, state: ClusterState) -> str:
@@ -95,22 +135,27 @@ def _new_name(name: str, user: str, state: ClusterState) -> str:
     return name
 
 
-def _merged(wanted: ReservationView, old: StoredReservation | None) -> ReservationView:
-    if old is None:
-        return wanted
+def _wanted(command: ControlReservations, old: StoredReservation | None) -> ReservationView:
+    """What it shall be: as the command says, else as it was; users once each, and no amounts of 0."""
+    asked = command.reservation
+    kept = StoredReservation("", (), 0.0, 0.0, {}, {}) if old is None else old
+    slots, gpus = asked.slots or kept.slots, asked.gpus or kept.gpus
+    if command.slots or command.gpus:  # they are found anew
+        slots, gpus = asked.slots, asked.gpus
     return ReservationView(
-        name=old.name,
-        users=wanted.users or old.users,
-        start=wanted.start or old.start,
-        end=wanted.end or old.end,
-        slots=wanted.slots or old.slots,
-        gpus=wanted.gpus or old.gpus,
+        name=asked.name,
+        users=tuple(dict.fromkeys(asked.users or kept.users)),
+        start=asked.start or kept.start,
+        end=asked.end or kept.end,
+        slots={host: amount for host, amount in slots.items() if amount},
+        gpus={host: amount for host, amount in gpus.items() if amount},
     )
 
 
 def _check(wanted: ReservationView, config: ClusterConfig, now: float) -> None:
-    if not wanted.users:
-        raise BadRequest("Bad argument: -u USER says who may use the reservation")
+    _check_users(wanted.users)
+    if not all(0.0 <= at < math.inf for at in (wanted.start, wanted.end)):
+        raise BadRequest("Bad time specification: a reservation begins and ends at a moment after 1969")
     if not wanted.start < wanted.end or wanted.end <= now:
         raise BadRequest("Bad time specification: a reservation ends after it begins, and in the future")
     if wanted.end > now + MAX_AHEAD_S:
@@ -122,6 +167,16 @@ def _check(wanted: ReservationView, config: ClusterConfig, now: float) -> None:
         raise BadRequest("Bad argument: amounts below zero cannot be reserved")
 
 
+def _check_users(users: tuple[str, ...]) -> None:
+    if not users:
+        raise BadRequest("Bad argument: -u USER says who may use the reservation")
+    if len(users) > MOST_USERS:
+        raise BadRequest(f"Bad argument: -u names {len(users)} users and user groups; at most {MOST_USERS} are allowed")
+    for user in users:
+        if not USER_NAME.fullmatch(user):
+            raise BadRequest(f"Bad argument: -u {user[:60]}: not the name of a user or user group")
+
+
 def _asked(text: str, config: ClusterConfig, check_names: CheckNames) -> Requirement:
     """What hosts must have. Raises RequirementError, and BadRequest for what says nothing of a host."""
     asked = parse(text)
@@ -131,67 +186,97 @@ def _asked(text: str, config: ClusterConfig, check_names: CheckNames) -> Require
     return asked
 
 
-def _places(
-    wanted: ReservationView,
-    command: ControlReservations,
-    requirement: Requirement,
-    decision: Decision,
-    observed: Observed,
-    name: str,
-) -> tuple[dict[str, int], dict[str, int]]:
-    """What is reserved on which host: as named, or found among the hosts that meet the requirement."""
-    state, config = decision.state, decision.config
-    if wanted.slots or wanted.gpus:
-        for host in sorted({*wanted.slots, *wanted.gpus}):
-            slots, gpus = _left(host, wanted, config, state, observed, name)
-            for what, asked, free in (
-                ("slots", wanted.slots.get(host, 0), slots),
-                ("GPUs", wanted.gpus.get(host, 0), gpus),
-            ):
-                if free is not None and asked > free:
-                    raise BadRequest(f"{host}: {asked} {what} wanted, {free} can be reserved in that time")
-        return dict(wanted.slots), dict(wanted.gpus)
-    return _find(wanted, command, requirement, decision, observed, name)
+class _Room:
+    """What the hosts have left in the time wanted: what other reservations have then is summed once for them all."""
+
+    def __init__(
+        self, wanted: ReservationView, name: str, hosts: Sequence[str], decision: Decision, observed: Observed
+    ) -> None:
+        self.hosts, self.observed = hosts, observed
+        self.state, self.config = decision.state, decision.config
+        self._slots: dict[str, int] = dict.fromkeys(hosts, 0)
+        self._gpus: dict[str, int] = dict.fromkeys(hosts, 0)
+        for each in self.state.reservations.values():
+            if each.name != name and each.start < wanted.end and wanted.start < each.end:
+                _add(each.slots, self._slots)
+                _add(each.gpus, self._gpus)
+
+    def left(self, host: str) -> tuple[int | None, int]:
+        """Slots (None: no limit) and GPUs of the host that no other reservation has."""
+        seen = self.observed(host)
+        limit = slot_limit(self.config.hosts[host], seen)
+        # Those that are split by MIG are had in parts alone, which nobody can reserve.
+        devices = sum(not gpu.mig for gpu in seen.gpus.gpus) if seen.gpus is not None and seen.gpus.known else 0
+        free = None if limit is None else max(0, limit - self._slots[host])
+        return free, max(0, devices - self._gpus[host])
 
 
-def _left(
-    host: str, wanted: ReservationView, config: ClusterConfig, state: ClusterState, observed: Observed, name: str
-) -> tuple[int | None, int]:
-    """Slots (None: no limit) and GPUs of the host that no other reservation has in the time wanted."""
-    seen = observed(host)
-    limit = slot_limit(config.hosts[host], seen)
-    others = [
-        each
-        for each in state.reservations.values()
-        if each.name != name and each.start < wanted.end and wanted.start < each.end
-    ]
-    taken = sum(each.slots.get(host, 0) for each in others)
-    # Those that are split by MIG are had in parts alone, which nobody can reserve.
-    devices = sum(not gpu.mig for gpu in seen.gpus.gpus) if seen.gpus is not None and seen.gpus.known else 0
-    free = None if limit is None else max(0, limit - taken)
-    return free, max(0, devices - sum(each.gpus.get(host, 0) for each in others))
+def _add(amounts: dict[str, int], sums: dict[str, int]) -> None:
+    """To the sums of these hosts; whichever are fewer are gone through."""
+    for host in amounts if len(amounts) < len(sums) else sums:
+        if host in sums and host in amounts:
+            sums[host] += amounts[host]
+
+
+def _check_room(wanted: ReservationView, room: _Room) -> None:
+    """Whether the hosts have what is wanted of each."""
+    for host in room.hosts:
+        slots, gpus = room.left(host)
+        for what, asked, free in (
+            ("slots", wanted.slots.get(host, 0), slots),
+            ("GPUs", wanted.gpus.get(host, 0), gpus),
+        ):
+            if free is not None and asked > free:
+                raise BadRequest(f"{host}: {asked} {what} wanted, {free} can be reserved in that time")
 
 
 def _find(
     wanted: ReservationView,
     command: ControlReservations,
     asked: Requirement,
-    decision: Decision,
-    observed: Observed,
-    name: str,
+    room: _Room,
+    had: tuple[str, ...],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Fill host by host, in lsf.cluster's order, until all slots and GPUs are found."""
-    state, config = decision.state, decision.config
+    """Fill host by host until all slots and GPUs are found. Who is no administrator gets, without -m, hosts of one of
+    his policies: of one that has all that the reservation `had`, if it can be.
+    """
     if command.slots < 0 or command.gpus < 0 or not (command.slots or command.gpus):
         raise BadRequest("Bad argument: -n says how many slots, -gpu how many GPUs are reserved")
     judge = compile_select(asked.select, local_type=LOCAL_TYPE)
+    choices: list[Sequence[str]] = [room.hosts]
+    among = ""
+    if not (command.is_admin or command.hosts):
+        policies = _policies_at(command.user, wanted, room.config)
+        policies.sort(key=lambda policy: not policy.has_hosts(had))
+        choices = [policy.among(room.hosts) for policy in policies]
+        among = f" on hosts of ResourceReservation {', '.join(policy.name for policy in policies)}"
+
+    @cache
+    def left(host: str) -> tuple[int | None, int]:
+        values = _values_in_all(room.config.hosts[host], asked, room)
+        return room.left(host) if judge(values).holds is True else (0, 0)
+
+    short: list[str] = []
+    for choice in choices:
+        slots, gpus = _filled(command, choice, left)
+        wants = ((command.slots - sum(slots.values()), "slots"), (command.gpus - sum(gpus.values()), "GPUs"))
+        if not any(more for more, _ in wants):
+            return slots, gpus
+        short.append(", ".join(f"{more} {what}" for more, what in wants if more))
+    raise BadRequest(f"Not enough host(s) currently eligible: {short[0]} more are wanted in that time{among}")
+
+
+def _filled(
+    command: ControlReservations, hosts: Iterable[str], left: Callable[[str], tuple[int | None, int]]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """As many of the slots and GPUs as the hosts have left, one host after another."""
     slots: dict[str, int] = {}
     gpus: dict[str, int] = {}
     slots_wanted, gpus_wanted = command.slots, command.gpus
-    for host in _candidates(command.hosts, config):
-        if judge(_values_in_all(config.hosts[host], asked, config, state, observed)).holds is not True:
-            continue
-        free_slots, free_gpus = _left(host, wanted, config, state, observed, name)
+    for host in hosts:
+        if not (slots_wanted or gpus_wanted):
+            break
+        free_slots, free_gpus = left(host)
         take_slots = slots_wanted if free_slots is None else min(slots_wanted, free_slots)
         take_gpus = min(gpus_wanted, free_gpus)
         if take_slots:
@@ -199,18 +284,26 @@ def _find(
         if take_gpus:
             gpus[host] = take_gpus
         slots_wanted, gpus_wanted = slots_wanted - take_slots, gpus_wanted - take_gpus
-    if slots_wanted or gpus_wanted:
-        short = ", ".join(f"{left} {what}" for left, what in ((slots_wanted, "slots"), (gpus_wanted, "GPUs")) if left)
-        raise BadRequest(f"Not enough host(s) currently eligible: {short} more are wanted in that time")
     return slots, gpus
 
 
-def _values_in_all(
-    host: HostConfig, asked: Requirement, config: ClusterConfig, state: ClusterState, observed: Observed
-) -> Mapping[str, float | str | bool | None]:
+def _policies_at(user: str, wanted: ReservationView, config: ClusterConfig) -> list[ReservationPolicy]:
+    """The user's policies for that time. Raises PermissionDenied where there is none."""
+    mine = [policy for policy in config.reservation_policies if policy.is_for(user)]
+    if found := [policy for policy in mine if policy.has_time(wanted.start, wanted.end)]:
+        return found
+    raise _not_by_policy(user, "hosts at that time", mine)
+
+
+def _not_by_policy(user: str, what: str, policies: Iterable[ReservationPolicy]) -> PermissionDenied:
+    names = ", ".join(policy.name for policy in policies)
+    return PermissionDenied(f"{DENIED}: {user} may not reserve {what} (ResourceReservation {names})")
+
+
+def _values_in_all(host: HostConfig, asked: Requirement, room: _Room) -> Mapping[str, float | str | bool | None]:
     """What the host has, whoever holds it now: GPUs by mode and slots count in all."""
-    seen, devices = observed(host.name), state.ledger.host(host.name)
-    values = host_values(config, host, seen)
+    seen, devices = room.observed(host.name), room.state.ledger.host(host.name)
+    values = host_values(room.config, host, seen)
     values["slots"] = values["maxslots"]
     for name in GPU_COUNTERS:
         if name in values and devices.gpus_known:
@@ -221,12 +314,14 @@ def _values_in_all(
     return values
 
 
-def _candidates(names: tuple[str, ...], config: ClusterConfig) -> list[str]:
-    found: list[str] = []
-    for name in names or tuple(config.hosts):
+def _candidates(names: tuple[str, ...], first: Iterable[str], config: ClusterConfig) -> list[str]:
+    """Servers among the named hosts and host groups (none: all hosts), those of `first` before the others."""
+    if refused := config.params.too_many_hosts(names):
+        raise BadRequest(refused)
+    found = dict.fromkeys(host for host in first if host in config.hosts)
+    for name in dict.fromkeys(names) or config.hosts:
         for host in config.host_groups.get(name, (name,)):
             if host not in config.hosts:
                 raise BadRequest(f"{name}: Bad host name, host group name or cluster name")
-            if config.hosts[host].server and host not in found:
-                found.append(host)
-    return found
+            found[host] = None
+    return [host for host in found if config.hosts[host].server]

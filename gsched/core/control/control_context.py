@@ -24,6 +24,8 @@ WRONG_STATE_TEXT = "Job is not in a state that was asked for"
 UNREACHABLE_TEXT = "Host of the job does not answer"
 NOT_STARTED_TEXT = "Job has not started yet"
 STARTED_TEXT = "Job has already started"
+MOST_OWED = 100
+"""So many signals of a job are kept for hosts that have not told that they were sent."""
 UNREACHABLE = (JobState.UNKWN, JobState.ZOMBI)
 
 

@@ -21,6 +21,8 @@ from gsched.core.command import (
     MoveJobsToBottom,
     MoveJobsToTop,
     PostToJobs,
+    ReleaseSlots,
+    RequestSlots,
     RequeueJobs,
     ResumeJobs,
     RunJobs,
@@ -28,7 +30,7 @@ from gsched.core.command import (
     StopJobs,
 )
 from gsched.core.command_turns import MOVE, MOVE_LINE, Turn, Work, weight
-from gsched.core.control import queue_order
+from gsched.core.control import queue_order, slot_resizing
 from gsched.core.control.control_context import FINISHED_TEXT, STARTED_TEXT, AnyJobCommand, ControlContext
 from gsched.core.control.job_filter import admits, name_weight
 from gsched.core.control.job_targets import Target, admitted, find, own_indices, waiting_or_started
@@ -229,7 +231,7 @@ def _record_move(context: _Move, job: JobRecord, number: int, *, whole: bool = F
     place = context.moved.get(job.array_id)
     if place is None:
         context.turn.spend(MOVE + MOVE_LINE * context.state.pending.kinds + context.state.waits.aside)
-        everybody = context.caller.rules_queue(job.spec.queue, context.config)
+        everybody = not command.among_own and context.caller.rules_queue(job.spec.queue, context.config)
         place = queue_order.place_at(
             context.state, job, command.position, to_top=to_top, everybody=everybody, whole=whole
         )
@@ -315,9 +317,12 @@ def _post(context: ControlContext[PostToJobs], job: JobRecord) -> str:
     is_own = command.box in OWN_BOXES
     if is_own and command.user != job.spec.user:
         return box_denied(command.box, job.spec, context.config)
+    most = context.config.params.max_messages
+    if most is not None and command.box >= most and not is_own:
+        return f"Message box {command.box} is none: a job has {most} of them, from 0 on (MAX_JOB_MSG_NUM)"
     before = next((each.attachment for each in job.messages if each.box == command.box), "")
     if command.attachment:
-        refusal = _attachment_refusal(command, job, before)
+        refusal = _attachment_refusal(command, job, before, context.config.params.max_attached_kib)
         if refusal:
             return refusal
     context.decision.record(
@@ -336,13 +341,15 @@ def _post(context: ControlContext[PostToJobs], job: JobRecord) -> str:
     return ""
 
 
-def _attachment_refusal(command: PostToJobs, job: JobRecord, before: str) -> str:
+def _attachment_refusal(command: PostToJobs, job: JobRecord, before: str, most_kib: int | None) -> str:
     """Why the attachment cannot be put into the job's message box, which has the one of `before`; empty: it can."""
     is_own = command.box in OWN_BOXES
     if before and not is_own:
         return f"Message box {command.box} has an attachment already, which stays there"
     if is_own and command.attached_bytes and command.job_ids != (job.job_id,):
         return f"Message box {command.box} takes what is attached to one job alone"
+    if most_kib is not None and not is_own and command.attached_bytes > most_kib * 1024:
+        return f"What is attached to a message has {most_kib} KB at most (MAX_JOB_ATTA_SIZE)"
     others = sum(each.attached_bytes for each in job.messages if not (is_own and each.box == command.box))
     if others + command.attached_bytes > MOST_ATTACHED:
         return f"The attachments of a job hold {MOST_ATTACHED >> 20} MiB at most"
@@ -367,6 +374,8 @@ def _check_two(command: ExchangeJobs, config: ClusterConfig) -> None:
 
 
 def _check_hosts(command: RunJobs, config: ClusterConfig) -> None:
+    if refused := config.params.too_many_hosts(command.hosts):
+        raise BadRequest(refused)
     for host in command.hosts:
         if host not in config.hosts:
             raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
@@ -417,6 +426,8 @@ _ACTIONS: dict[type[JobCommand], JobAction[Any]] = {
     SignalJobs: JobAction(send_signal, signal_waiting, waiting_first=True),
     StopJobs: JobAction(stop, stop_waiting, _check_text, waiting_first=True),
     ResumeJobs: JobAction(resume, resume_waiting, _check_text),
+    ReleaseSlots: JobAction(slot_resizing.release, slot_resizing.of_waiting, slot_resizing.check_release),
+    RequestSlots: JobAction(slot_resizing.request, slot_resizing.of_waiting, slot_resizing.check_request),
     RequeueJobs: JobAction(requeue, requeue_waiting, finished_too=True, on_ended_element=requeue_ended),
     MoveJobsToTop: _MOVE,
     MoveJobsToBottom: _MOVE,

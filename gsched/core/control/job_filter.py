@@ -54,7 +54,7 @@ def admits(
         return False
     if wanted.group and spec.group.rstrip("/") != wanted.group.rstrip("/"):
         return False  # jobs in the groups below are not meant: bkill(1)
-    if wanted.application and wanted.application != spec.application:
+    if wanted.application not in ("", spec.application) or wanted.service_class not in ("", spec.service_class):
         return False
     if wanted.arrays and not index_of(job.job_id) and not spec.indices:
         return False

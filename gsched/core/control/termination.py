@@ -6,13 +6,15 @@ Each action is one small function on a job; an array's waiting elements are acte
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.orphaned_attempts import keep_orphaned
+from gsched.core.attempts.signal_delivery import is_kept_for, order_of
 from gsched.core.command import JobCommand, KillJobs, SignalJobs
-from gsched.core.control.control_context import NOT_STARTED_TEXT, UNREACHABLE, ControlContext
+from gsched.core.control.control_context import MOST_OWED, NOT_STARTED_TEXT, UNREACHABLE, ControlContext
 from gsched.core.decision import Decision
 from gsched.core.instruction import SignalAttempt, TerminateAttempt
 from gsched.core.records.array import JobArray
@@ -22,11 +24,10 @@ from gsched.model.event import (
     ArrayElementsFinished,
     JobFinished,
     JobNoted,
-    JobPostProcessed,
     JobSignalRequested,
 )
 from gsched.model.jobs.job import PENDING, SLURM, AttemptResult, JobState
-from gsched.model.jobs.job_signal import SignalEffect, effect_of
+from gsched.model.jobs.job_signal import OwedSignal, SignalEffect, effect_of
 from gsched.model.ledgers.allocation import Allocation
 
 
@@ -69,8 +70,7 @@ def end_pending(job: JobRecord, term_reason: str, decision: Decision, problem: A
     """A job that has not started is over."""
     now = decision.now
     result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
-    decision.record(JobFinished(at=now, job_id=job.job_id, attempt=job.attempt, result=result))
-    decision.record(JobPostProcessed(at=now, job_id=job.job_id, attempt=job.attempt))
+    decision.record(JobFinished(at=now, job_id=job.job_id, attempt=job.attempt, result=result, post_processed=True))
 
 
 def end_waiting(array: JobArray, term_reason: str, decision: Decision, problem: AnyText = "") -> None:
@@ -102,18 +102,41 @@ def send_signal(context: ControlContext[SignalJobs], job: JobRecord) -> str:
         return ""
     if job.state in PENDING or not is_ordered(job):
         return _end(context, job) if effect_of(number) is SignalEffect.END else NOT_STARTED_TEXT
-    assert job.allocation is not None
-    context.decision.record(
-        JobSignalRequested(at=context.now, job_id=job.job_id, by=context.command.user, signal=number)
-    )
     target = _target_of(job, context.command)
     if target:  # its steps are on record at its first host; what it ends by was no end of the job that was asked for
-        first = job.allocation.first_host
-        context.decision.instruct(SignalAttempt(first, job.job_id, job.attempt, number, target=target))
-        return ""
-    reason = attempt_results.ending_reason(job) or _ended_by("TERM", context.command, job.spec.user)
-    for part in job.allocation.hosts:
-        context.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number, reason))
+        return _forward(context, job, target=target)
+    return _forward(
+        context, job, attempt_results.ending_reason(job) or _ended_by("TERM", context.command, job.spec.user)
+    )
+
+
+def _forward(
+    context: ControlContext[SignalJobs], job: JobRecord, reason: str = "", *, target: str = "", step: int | None = None
+) -> str:
+    """Have it sent on all hosts of the job, or on the first alone where it is for a target or a step. It is kept for
+    those that may miss it.
+    """
+    assert job.allocation is not None
+    all_hosts = [part.host for part in job.allocation.hosts]
+    hosts = all_hosts[:1] if target or step is not None else all_hosts
+    kept = tuple(host for host in hosts if is_kept_for(job, host, context.decision))
+    full = next((host for host in kept if sum(host in owed.hosts for owed in job.owed_signals) >= MOST_OWED), "")
+    if full:
+        return f"{MOST_OWED} signals wait for host {full} already"
+    command, number = context.command, job.last_signal + 1
+    owed = OwedSignal(number=number, signal=command.signal, hosts=kept, reason=reason, target=target, step=step)
+    context.decision.record(
+        JobSignalRequested(
+            at=context.now,
+            job_id=job.job_id,
+            by=command.user,
+            signal=command.signal,
+            step=step,
+            owed=owed if kept else None,
+        )
+    )
+    for host in hosts:
+        context.decision.instruct(order_of(job, host, owed))
     return ""
 
 
@@ -128,14 +151,7 @@ def _signal_step(context: ControlContext[SignalJobs], job: JobRecord, step: int)
     """Its job goes on. Which steps there are is known where they run."""
     if job.state in PENDING or not is_ordered(job):
         return NOT_STARTED_TEXT
-    assert job.allocation is not None
-    number = context.command.signal
-    context.decision.record(
-        JobSignalRequested(at=context.now, job_id=job.job_id, by=context.command.user, signal=number, step=step)
-    )
-    first = job.allocation.first_host
-    context.decision.instruct(SignalAttempt(first, job.job_id, job.attempt, number, step=step))
-    return ""
+    return _forward(context, job, step=step)
 
 
 def signal_waiting(context: ControlContext[SignalJobs], array: JobArray) -> str:

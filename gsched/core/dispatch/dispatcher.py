@@ -22,12 +22,12 @@ from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.event import JobDispatched, JobNoted, JobRequeueRequested, JobResumed, JobSuspended
+from gsched.model.event import JobDispatched, JobModified, JobNoted, JobRequeueRequested, JobResumed, JobSuspended
 from gsched.model.jobs.job import PREEMPTED, SLURM, JobSpec, JobState
 from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.allocation import Allocation, with_gpus
 from gsched.model.queues.queue import PREEMPT
-from gsched.model.scheduling.snapshot import Placement, Plan, Preempted, Resize
+from gsched.model.scheduling.snapshot import Growth, Placement, Plan, Preempted, Resize
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.room_conditions import slots_missing
 
@@ -60,6 +60,8 @@ class Dispatcher:
                 refused.append((job, why))
         for job_id in plan.resumed:
             self._resume(job_id, decision)
+        for growth in plan.grown:  # what is left then
+            self._grow(growth, decision)
         return refused
 
     def waiting(self, job_id: int) -> JobRecord | None:
@@ -165,6 +167,28 @@ class Dispatcher:
             decision.record(JobNoted(at=now, job_id=resize.by, text=text, is_warning=False))
         for part in job.allocation.hosts if before is None else ():
             decision.instruct(requeue_order(job, part.host))
+
+    def _grow(self, growth: Growth, decision: Decision) -> None:
+        """It gets more slots, where they are still free."""
+        job = self._state.jobs.get(growth.job_id)
+        if job is None or job.allocation is None or job.state is not JobState.RUN or job.kill_by or job.requeue_by:
+            return
+        has = {part.host: part.slots for part in job.allocation.hosts}
+        more = {part.host: part.slots - has.get(part.host, 0) for part in growth.allocation.hosts}
+        if any(slots_missing(slots, self._state.ledger.host(host)) for host, slots in more.items()):
+            return
+        text = " ".join(f"{slots}*{host}" for host, slots in more.items() if slots)
+        decision.record(
+            JobModified(
+                at=decision.now,
+                job_id=job.job_id,
+                by=SYSTEM,
+                spec=job.spec,
+                changes=(coded("resize.added", text),),
+                allocation=growth.allocation,
+                effective_req=job.effective_req,
+            )
+        )
 
     def _resume(self, job_id: int, decision: Decision) -> None:
         job = self._state.jobs.get(job_id)

@@ -115,6 +115,7 @@ def _without_limits(seen: Snapshot, job: JobRecord, config: ClusterConfig) -> Sn
         planned={},
         shows_all_waiting=False,
         limits=seen.limits[len(config.limits) :],
+        guarantees=(),
         user_limits={},
         group_limits={},
         processor_limits={},

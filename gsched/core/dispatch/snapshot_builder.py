@@ -26,6 +26,7 @@ from gsched.model.ledgers.ledger import Ledger
 from gsched.model.queues.fairshare_factors import factors_of
 from gsched.model.queues.limit import Limit
 from gsched.model.queues.preempt_sparing import NOBODY_SPARED, Sparing
+from gsched.model.queues.queue import Queue
 from gsched.model.queues.user import UserLimits
 from gsched.model.queues.window import is_open, minute_of_week
 from gsched.model.scheduling.columns import HostColumns
@@ -95,10 +96,8 @@ class SnapshotBuilder:
         self._look_for_gpu_names(config)
         self._note_moved()
         fixed = self._refresh(config, now)
-        limits = config.limits + self._shared_limits()
-        ledger = state.ledger.fork()
-        minute = minute_of_week(now)
-        fair = [queue for queue in config.queues.values() if queue.fairshare is not None]
+        shared = self._shared_limits()
+        ledger, minute = state.ledger.fork(), minute_of_week(now)
         return Snapshot(
             queues=config.queues,
             hosts=self._hosts,
@@ -110,7 +109,9 @@ class SnapshotBuilder:
             running=state.running,
             inactive_queues=self._inactive(config, minute),
             applications=config.applications.keys(),
-            limits=limits,
+            application_tasks=_application_tasks(config) if state.growing else {},
+            limits=config.limits + shared,
+            guarantees=config.pools,
             gpu_seconds=state.accounts.gpu_seconds(config.limits, now) if fixed.budgets else {},
             minute_of_week=minute,
             user_limits=fixed.user_limits,
@@ -121,8 +122,8 @@ class SnapshotBuilder:
             job_group_jobs=state.tally.group_jobs,
             array_limits=_array_limits(state),
             array_jobs=state.tally.array_jobs,
-            shares={queue.name: state.accounts.shares(queue.name, now) for queue in fair},
-            factors={queue.name: factors_of(params.factors, queue, state.gpu_hosts) for queue in fair},
+            shares={queue.name: state.accounts.shares(queue.name, now) for queue in _fair(config)},
+            factors={queue.name: factors_of(params.factors, queue, state.gpu_hosts) for queue in _fair(config)},
             group_shares={name: group.shares for name, group in config.user_groups.items() if group.shares},
             held=self._counts.held if self._counts is not None else None,
             reservations=tuple(_reservations(state, config)),
@@ -139,12 +140,13 @@ class SnapshotBuilder:
             application_sparing=_application_sparing(config),
             compute_units=config.compute_units,
             terminate_s=2.0 * params.job_terminate_interval_s + 1.0,
+            growing=tuple(sorted(state.growing)) if state.growing else (),
             elastic=tuple(sorted(state.elastic)) if state.elastic else (),
             gpu_grow_interval_s=params.gpu_grow_interval_s,
         )
 
     def _shared_limits(self) -> tuple[Limit, ...]:
-        """What may be held of resources that hosts share."""
+        """What may be held of resources that hosts share; to be asked before the columns forget which hosts changed."""
         if self._shared is None or self._counts is None:
             return ()
         ledger = self._state.ledger
@@ -157,7 +159,7 @@ class SnapshotBuilder:
             self._config, self._fixed = config, _fixed(config, self._observations.roll.gpu_names)
             self._hosts, self._columns = {}, None
             self._stale.update(config.hosts)
-            self._counts, self._counted = (LimitCounts(config.limits) if has_limits(config) else None), {}
+            self._counts, self._counted = _counts(config), {}
             self._shared = SharedLedger(config) if config.shared_limits else None
             if self._shared is not None and self._counts is not None:
                 self._shared.follow(self._state.ledger, config.hosts, self._counts.held)
@@ -305,6 +307,15 @@ def _application_sparing(config: ClusterConfig) -> dict[str, Sparing]:
     return {name: each.sparing for name, each in config.applications.items() if each.sparing != NOBODY_SPARED}
 
 
+def _fair(config: ClusterConfig) -> list[Queue]:
+    """Queues whose users have shares."""
+    return [queue for queue in config.queues.values() if queue.fairshare is not None]
+
+
+def _application_tasks(config: ClusterConfig) -> dict[str, int]:
+    return {name: each.task_limit[2] for name, each in config.applications.items() if each.task_limit is not None}
+
+
 def _job_group_limits(state: ClusterState) -> dict[str, int]:
     return {name: group.job_limit for name, group in state.groups.items() if group.job_limit is not None}
 
@@ -355,11 +366,16 @@ def _fixed(config: ClusterConfig, gpu_names: Iterable[str]) -> _Fixed:
     )
 
 
+def _counts(config: ClusterConfig) -> LimitCounts | None:
+    """The count of what started jobs hold of limits and pools, with none of them; None where nothing asks for it."""
+    return LimitCounts(config.limits, pools=config.pools) if has_limits(config) else None
+
+
 def has_limits(config: ClusterConfig) -> bool:
     """Whether anything is configured for which it must be known who holds what where."""
     on_queues = any(q.host_limit is not None or q.processor_limit is not None for q in config.queues.values())
     on_users = any(user.max_jobs is not None or user.max_jobs_per_processor for user in config.users.values())
-    has_sections = bool(config.limits or config.shared_limits)
+    has_sections = bool(config.limits or config.shared_limits or config.pools)
     return has_sections or on_queues or on_users or any(h.user_slots is not None for h in config.hosts.values())
 
 

@@ -23,6 +23,11 @@ class AcceptedSubmission(msgspec.Struct, array_like=True, gc=False):
     """Elements of arrays counted, of those that are not."""
     slots_left: int = 0
 
+    def to_be_made(self) -> range:
+        """Numbers of the jobs that are not there yet."""
+        first = self.event.first_id
+        return range(first + self.made, first + self.event.count)
+
     def count_off(self, place: int, jobs: int, slots: int) -> None:
         """The job at that place is there, and wants so many slots."""
         self.made = place + 1

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
+import msgspec
+
 from gsched.base.errors import BadRequest
 
 SYNTAX = "Dependency condition syntax error"
@@ -35,8 +37,7 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"([0-9]{1,10})(\[(\*|[0-9]{1,10})\])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class JobName:
+class JobName(msgspec.Struct, frozen=True):
     """A job as written: its name, perhaps ending in `*`; of an array's element with the index."""
 
     name: str
@@ -44,8 +45,7 @@ class JobName:
     """"3" for `name[3]`, "*" for `name[*]`."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobNumber:
+class JobNumber(msgspec.Struct, frozen=True):
     """A job by its number (gsched.base.ids). `each`: `17[*]`, the element of the same index."""
 
     job_id: int
@@ -66,18 +66,15 @@ class Condition:
     word: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NotCondition:
+class NotCondition(msgspec.Struct, frozen=True):
     operand: Dependency
 
 
-@dataclass(frozen=True, slots=True)
-class AllConditions:
+class AllConditions(msgspec.Struct, frozen=True):
     terms: tuple[Dependency, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnyCondition:
+class AnyCondition(msgspec.Struct, frozen=True):
     terms: tuple[Dependency, ...]
 
 
@@ -177,8 +174,7 @@ def _show_condition(condition: Condition) -> str:
     return f"{condition.kind}({inside})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(msgspec.Struct, frozen=True):
     kind: str
     text: str
     start: int
@@ -317,8 +313,7 @@ class _Parser:
         return JobName(name, index)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(msgspec.Struct, frozen=True):
     dependency: Dependency
     parents: frozenset[int]
 

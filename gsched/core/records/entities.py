@@ -30,3 +30,5 @@ class StoredReservation(msgspec.Struct, frozen=True):
     end: float
     slots: dict[str, int]
     gpus: dict[str, int]
+    owner: str = ""
+    """Who made it; empty where that was not written down."""

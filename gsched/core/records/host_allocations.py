@@ -30,6 +30,11 @@ def is_part(job: JobRecord, host: str) -> bool:
     return any(part.host == host for part in others(job))
 
 
+def has_released(job: JobRecord, host: str) -> bool:
+    """Whether the attempt has given the host back while it ran, and the end of its part there is not known."""
+    return host in job.released_parts and host not in job.part_usage
+
+
 def is_ordered(job: JobRecord) -> bool:
     """Whether its first host has been told to start: at once for a job of one host, else when all parts are open."""
     return job.started_at is not None or all(part.host in job.open_parts for part in others(job))

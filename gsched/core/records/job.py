@@ -12,6 +12,7 @@ from gsched.base.coded_text import AnyText
 from gsched.base.ids import array_of, index_of
 from gsched.model.gpus.gpu_idle import GpuIdleness, IdleWarning
 from gsched.model.jobs.job import FINISHED, MOST_RESTARTS, PENDING, STARTED, AttemptResult, JobSpec, JobState, Usage
+from gsched.model.jobs.job_signal import OwedSignal
 from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.allocation import SHARING, Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -107,6 +108,8 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """Hosts but the first where the attempt's part has been opened."""
     ended_parts: tuple[str, ...] = ()
     """Hosts where it has ended."""
+    released_parts: tuple[str, ...] = ()
+    """Hosts that its attempt had parts on, and has given back while it ran."""
     part_usage: dict[str, Usage] = {}
     """Host -> what was used there, of parts that have ended."""
     parts_cpu_s: dict[str, float] = {}
@@ -115,6 +118,10 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """How often it was requeued because a GPU had failed."""
     signals: tuple[int, ...] = ()
     """Which its attempt was sent because somebody asked for it."""
+    owed_signals: tuple[OwedSignal, ...] = ()
+    """Those that not all its hosts have told to have sent."""
+    last_signal: int = 0
+    """Number of the last one of its attempt (OwedSignal.number)."""
     retries: dict[str, int] = {}
     """Class of failure -> how often it was run again because of it (RETRY)."""
     requeue_reason: AnyText = ""
@@ -215,7 +222,15 @@ def bucket_of(
     )
     array = array_of(job_id) if spec.array_limit else 0
     return Bucket(
-        spec.queue, spec.user, requirement, spec.project, spec.user_group, spec.group, array, spec.application
+        spec.queue,
+        spec.user,
+        requirement,
+        spec.project,
+        spec.user_group,
+        spec.group,
+        array,
+        spec.application,
+        spec.service_class,
     )
 
 
@@ -283,9 +298,12 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     kill_keyword = _Kept[str]("kill_keyword")
     open_parts = _Kept[tuple[str, ...]]("open_parts")
     ended_parts = _Kept[tuple[str, ...]]("ended_parts")
+    released_parts = _Kept[tuple[str, ...]]("released_parts")
     part_usage = _Kept[dict[str, Usage]]("part_usage")
     parts_cpu_s = _Kept[dict[str, float]]("parts_cpu_s")
     signals = _Kept[tuple[int, ...]]("signals")
+    owed_signals = _Kept[tuple[OwedSignal, ...]]("owed_signals")
+    last_signal = _Kept[int]("last_signal")
     retries = _Kept[dict[str, int]]("retries")
     requeue_reason = _Kept[AnyText]("requeue_reason")
     idle_warning = _Kept[IdleWarning | None]("idle_warning")
@@ -441,6 +459,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             saves_s=float(self.spec.warning_s or 0) if self.spec.saves_on_signal else 0.0,
             keeps=self.resize if self.is_resizing and self.state is not JobState.USUSP else None,
             gives_to=self.gives_to,
+            wants_slots=self.spec.wanted_slots,
         )
 
     def _awaited(self) -> tuple[str, ...]:

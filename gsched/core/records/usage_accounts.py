@@ -96,6 +96,7 @@ class UseTally(msgspec.Struct, array_like=True):
             hist_run_s=decay(self.hist_run_s, past, hist_hours),
             run_s=self.run_s + self.jobs * elapsed,
             slots=self.slots,
+            jobs=self.jobs,
             hist_gpu_s=decay(self.hist_gpu_s, past, hist_hours),
             gpu_s=self.gpu_s + self.gpus * elapsed,
             gpus=self.gpus,
@@ -240,6 +241,13 @@ class UsageAccounts:
             self._leave(charge, at)
             self._begin(job_id, msgspec.structs.replace(charge, queue=queue), at)
 
+    def resized(self, job_id: int, slots: int, at: float) -> None:
+        """A started job has so many slots from now on."""
+        charge = self._charges.get(job_id)
+        if charge is not None and charge.slots != slots:
+            self._leave(charge, at)
+            self._begin(job_id, msgspec.structs.replace(charge, slots=slots), at)
+
     def shares(self, queue: str, now: float) -> dict[str, FairshareUse]:
         """Member (gsched.policy.order.fairshare.member_name) -> what he has used of the queue, decayed to `now`."""
         hist_hours = self._hours(queue)
@@ -253,6 +261,7 @@ class UsageAccounts:
             found[charge.member] = replace(
                 use,
                 slots=use.slots - charge.slots,
+                jobs=use.jobs - 1,
                 gpus=use.gpus - charge.gpus,
                 run_s=max(0.0, use.run_s - ran_s),
                 gpu_s=max(0.0, use.gpu_s - ran_s * charge.gpus),

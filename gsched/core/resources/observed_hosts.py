@@ -64,6 +64,8 @@ class Observation:
     """The processors that its agent found when it connected."""
     only_user: str = ""
     """Its agent starts this user's jobs alone."""
+    confirms_signals: bool = False
+    """Its agent tells which signals it has sent."""
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
     idle: dict[AttemptKey, AttemptIdleness] = field(default_factory=dict)
     """How idle the GPUs of attempts are there."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from gsched.base.coded_text import has_code
 from gsched.base.ids import array_of, index_of
 from gsched.core.records.array import JobArray, indices_of
 from gsched.core.records.job import ANYWHERE, AT_HEAD, JobRecord, bucket_of
 from gsched.core.records.job_groups import add
-from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
+from gsched.core.state.transitions import IllegalEvent, check_current, check_place, move, refuse
 from gsched.model.event import (
     ArrayElementsRequeued,
     JobForced,
@@ -75,9 +77,11 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
     job = state.job(event.job_id)
     if job.state in FINISHED:
         refuse(job, event)
+    is_waiting, holds = job.state in PENDING, job.state in STARTED
+    if holds and isinstance(event, JobModified) and event.allocation is not None:
+        check_place(state, job, job.attempt, event.allocation)
     if not index_of(job.job_id):
         state.belong_otherwise(event.job_id, job.spec, spec)
-    is_waiting, holds = job.state in PENDING, job.state in STARTED
     if holds and (spec.run_limit_s, spec.limits) != (job.spec.run_limit_s, job.spec.limits):
         job.relimited = True
     if is_waiting:
@@ -86,10 +90,8 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
         job.resize = None
     elif holds:
         state.release(job)
-        if isinstance(event, JobModified) and event.allocation is not None:
-            job.allocation, job.effective_req = event.allocation, event.effective_req
-            if job.resize is not None:  # the GPUs alone are others then
-                job.resize = with_gpus(event.allocation, job.resize.hosts[0].gpus)
+        if isinstance(event, JobModified):
+            _given_anew(state, job, event)
     job.released = job.released and spec.conditions == job.spec.conditions
     job.spec = spec
     job.waited_s = 0.0
@@ -98,7 +100,19 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
     elif holds:
         state.hold(job)
         state.accounts.switched(job.job_id, job.spec.queue, event.at)
+        if job.allocation is not None:
+            state.accounts.resized(job.job_id, job.allocation.slots, event.at)
     _mind(state, job.job_id, spec.terminate_at)
+
+
+def _given_anew(state: ClusterState, job: JobRecord, event: JobModified) -> None:
+    """What a started job is to hold, where the event says so; the ledgers show nothing of it meanwhile."""
+    if event.allocation is None:
+        return
+    state.give_parts_up(job, event.allocation)
+    job.allocation, job.effective_req = event.allocation, event.effective_req
+    if job.resize is not None:  # the GPUs alone are others then
+        job.resize = with_gpus(event.allocation, job.resize.hosts[0].gpus)
 
 
 def _note_needs(state: ClusterState, number: int, old: JobSpec, new: JobSpec) -> None:
@@ -207,6 +221,8 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
         job.resizes += had != job.resize
     else:
         job.resize = None
+        if job.spec.resize_to:  # that was of the slots that it had
+            job.spec = msgspec.structs.replace(job.spec, resize_to=0)
     if event.failed_start:
         job.failed_starts += 1
         job.start_problem = start_failure(event.reason, event.avoid_host)
@@ -253,13 +269,14 @@ def _forget_attempt(job: JobRecord) -> None:
     job.boot_id = job.exec_home = job.exec_cwd = ""
     job.finished_at, job.result, job.post_processed = None, None, False
     job.kill_by = job.kill_reason = job.kill_keyword = job.requeue_by = job.suspend_reason = job.gpu_fault = ""
-    job.open_parts = job.ended_parts = ()
+    job.open_parts = job.ended_parts = job.released_parts = ()
     job.part_usage, job.parts_cpu_s = {}, {}
     job.ends_done = False
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
     job.relimited = job.moving_off = job.moved_off = False
     job.gpus_kept = ""
-    job.signals = ()
+    job.signals = job.owed_signals = ()
+    job.last_signal = 0
     job.requeue_reason, job.idle_warning, job.save_by, job.save_s = "", None, None, 0
     job.gives_to = job.gives = ()
     job.service_port = job.service_at = None

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gsched.base.ids import array_of
 from gsched.core.records.accepted_submissions import AcceptedSubmission
 from gsched.core.records.array import JobArray, UnstartedEnd, indices_of
-from gsched.core.records.host_allocations import is_part
+from gsched.core.records.host_allocations import has_released, is_part
 from gsched.core.records.job import JobRecord
 from gsched.core.records.run_times import ran_s
 from gsched.core.state import apply_changes, apply_notices
-from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
+from gsched.core.state.transitions import IllegalEvent, check_current, check_place, move, refuse
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,
@@ -58,6 +59,7 @@ from gsched.model.event import (
     JobResumed,
     JobServiceAnswered,
     JobSignalRequested,
+    JobSignalsSent,
     JobStarted,
     JobStatusLost,
     JobStatusRegained,
@@ -65,6 +67,7 @@ from gsched.model.event import (
     JobSuspended,
     JobSwitched,
     NumbersRaised,
+    PastJobRecorded,
     QueueControlled,
     ReservationMade,
     ReservationRemoved,
@@ -152,12 +155,7 @@ def _dispatched(state: ClusterState, event: JobDispatched) -> None:
         raise IllegalEvent(f"attempt {event.attempt} of job {job.job_id} does not follow attempt {job.attempt}")
     if job.state is not JobState.PEND:
         refuse(job, event)
-    parts = event.allocation.parts
-    if not event.allocation.hosts or len({part.host for part in parts}) < len(parts):
-        raise IllegalEvent(f"job {job.job_id} is given {event.allocation}, which is not one part on each host")
-    for part in parts:
-        if state.ledger.holds(part.host, (job.job_id, event.attempt)):
-            raise IllegalEvent(f"attempt {event.attempt} of job {job.job_id} already holds something on {part.host}")
+    check_place(state, job, event.attempt, event.allocation)
     state.unqueue(job)
     job.state = JobState.RUN
     job.attempt = event.attempt
@@ -188,9 +186,14 @@ def _part_started(state: ClusterState, event: JobPartStarted) -> None:
 
 
 def _part_ended(state: ClusterState, event: JobPartEnded) -> None:
-    """Of a started job its part holds on until the job has ended, too."""
+    """Of a started job its part holds on until the job has ended, too. Of a host that the job has released before, what
+    was used there counts still.
+    """
     job = state.job(event.job_id)
     check_current(job, event.attempt, event)
+    if job.state in STARTED and has_released(job, event.host):
+        job.part_usage = {**job.part_usage, event.host: event.usage}
+        return
     if job.state in PENDING or not is_part(job, event.host) or event.host in job.ended_parts:
         refuse(job, event)
     job.ended_parts = (*job.ended_parts, event.host)
@@ -276,12 +279,15 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     job.result, job.parts_cpu_s = event.result, event.parts_cpu_s
     job.finished_at = event.at
     job.requeue_by, job.preempted_by, job.gave_slots, job.suspend_reason = "", 0, False, ""
-    job.part_usage, job.signals, job.resize = {}, (), None
+    job.part_usage, job.released_parts, job.resize = {}, (), None
+    job.signals = job.owed_signals = ()
     job.gives_to = job.gives = ()
     lasted_s = ran_s(event.result, job.started_at, was_asked=bool(job.kill_by))
     if lasted_s is not None:
         state.run_times.note(run_kind(job.bucket()), lasted_s)
-    state.leaving.enter(job)
+    job.post_processed = event.post_processed
+    if not event.post_processed:
+        state.leaving.enter(job)
     _over(state, job, event)
 
 
@@ -326,11 +332,15 @@ def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
     """Who asked for the end is remembered; a job whose host does not answer becomes a ZOMBI by it. A step's end changes
     nothing of its job.
     """
-    if event.job_id in state.arrays or event.step is not None:
+    if event.job_id in state.arrays or (event.step is not None and event.owed is None):
         return
     job = state.job(event.job_id)
     if job.state in FINISHED:
         refuse(job, event)
+    if event.owed is not None:
+        job.owed_signals, job.last_signal = (*job.owed_signals, event.owed), event.owed.number
+    if event.step is not None:
+        return
     if event.signal and job.state in STARTED and event.signal not in job.signals:
         job.signals = (*job.signals, event.signal)
     if event.signal not in ENDING:
@@ -341,6 +351,18 @@ def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
     if job.state is JobState.UNKWN:
         job.state = JobState.ZOMBI
         job.known_state = None
+
+
+def _signals_sent(state: ClusterState, event: JobSignalsSent) -> None:
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    told = (
+        msgspec.structs.replace(owed, hosts=tuple(host for host in owed.hosts if host != event.host))
+        if owed.number <= event.number
+        else owed
+        for owed in job.owed_signals
+    )
+    job.owed_signals = tuple(owed for owed in told if owed.hosts)
 
 
 def _status_lost(state: ClusterState, event: JobStatusLost) -> None:
@@ -441,6 +463,11 @@ def _numbers_raised(state: ClusterState, event: NumbersRaised) -> None:
     state.skip_numbers(event.next_job_id)
 
 
+def _past_job(state: ClusterState, event: PastJobRecorded) -> None:
+    # It is over: nothing of it is kept here but that its number is taken.
+    state.next_job_id = max(state.next_job_id, array_of(event.job_id) + 1)
+
+
 def _store_renewed(state: ClusterState, event: StoreRenewed) -> None:
     state.generation = event.generation
     state.lost_store.attempts = {job.job_id: job.attempt for job in state.jobs.values() if job.attempt}
@@ -472,6 +499,7 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     ArrayElementsRequeued: apply_changes.elements_requeued,
     JobRequeueRequested: apply_changes.requeue_requested,
     JobEndWarned: _end_warned,
+    JobSignalsSent: _signals_sent,
     JobPreemptionWithdrawn: apply_changes.preemption_withdrawn,
     JobResizeWithdrawn: apply_changes.resize_withdrawn,
     JobRequeued: apply_changes.requeued,
@@ -499,5 +527,6 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     ConfigApplied: _config_applied,
     HostGpusKnown: _gpus_known,
     NumbersRaised: _numbers_raised,
+    PastJobRecorded: _past_job,
     StoreRenewed: _store_renewed,
 }

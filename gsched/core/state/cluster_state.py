@@ -13,7 +13,7 @@ from gsched.core.records import job_groups
 from gsched.core.records.accepted_submissions import AcceptedSubmission
 from gsched.core.records.array import JobArray
 from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
-from gsched.core.records.host_allocations import Leaving, is_ordered
+from gsched.core.records.host_allocations import Leaving, is_ordered, others
 from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add, groups_above
 from gsched.core.records.job_inputs import JobInputs
@@ -32,7 +32,7 @@ from gsched.core.state.wait_index import WaitIndex
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
 from gsched.model.gpus.gpu_closure import GpuClosure
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobSpec, JobState
-from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.scheduling.snapshot import Running
@@ -80,8 +80,8 @@ class ClusterState:
         """Jobs that `running` no longer shows as it did; whoever counts what they hold empties it."""
         self.suspended: set[int] = set()
         """Started jobs in SSUSP: they may go on when there is room."""
-        self.elastic: set[int] = set()
-        """Started jobs that take a range of numbers of GPUs."""
+        self.growing, self.elastic = set[int](), set[int]()
+        """Started jobs that are to have more slots (JobSpec.wanted_slots); those with a range of numbers of GPUs."""
         self.saving: dict[int, tuple[int, ...]] = {}
         """Started jobs that save their state -> those that are to get their place, or GPUs of them."""
         self.deadlines: dict[int, float] = {}
@@ -152,6 +152,8 @@ class ClusterState:
         (self.suspended.add if job.state is JobState.SSUSP else self.suspended.discard)(job.job_id)
         if RANGE in job.spec.combined_gpu_req:
             self.elastic.add(job.job_id)
+        wants_more = job.allocation is not None and job.spec.wanted_slots > job.allocation.slots
+        (self.growing.add if wants_more else self.growing.discard)(job.job_id)
         self._note_saving(job.job_id, job.saves_for)
 
     def hide_running(self, job_id: int) -> None:
@@ -160,6 +162,7 @@ class ClusterState:
             self.running_changed.add(job_id)
             self.suspended.discard(job_id)
             self.elastic.discard(job_id)
+            self.growing.discard(job_id)
             self._note_saving(job_id, ())
 
     def _note_saving(self, job_id: int, for_jobs: tuple[int, ...]) -> None:
@@ -383,6 +386,15 @@ class ClusterState:
             self.given_up.append((job.key, job.allocation.hosts[0]))
         self.given_up += [(job.key, part) for part in job.left_parts()]
 
+    def give_parts_up(self, job: JobRecord, allocation: Allocation) -> None:
+        """The started job goes on with that allocation: what it has on hosts that are not in it is to end."""
+        hosts = {part.host for part in allocation.hosts}
+        self.given_up += [(job.key, part) for part in job.left_parts() if part.host not in hosts]
+        gone = (part.host for part in others(job) if part.host not in hosts)
+        job.released_parts = (*job.released_parts, *gone)
+        job.open_parts = tuple(host for host in job.open_parts if host in hosts)
+        job.ended_parts = tuple(host for host in job.ended_parts if host in hosts)
+
     def touch_hosts(self, job: JobRecord) -> None:
         """The job's hosts look different now."""
         if job.allocation is not None:
@@ -430,8 +442,10 @@ class ClusterState:
 
     def make_reservation(self, made: ReservationMade) -> None:
         """An advance reservation is there."""
+        old = self.reservations.get(made.name)
+        owner = made.by if old is None else old.owner
         self.reservations[made.name] = StoredReservation(
-            made.name, made.users, made.start, made.end, made.slots, made.gpus
+            made.name, made.users, made.start, made.end, made.slots, made.gpus, owner
         )
 
     def dump(self) -> bytes:

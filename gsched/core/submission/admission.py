@@ -13,6 +13,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, CodedText, coded, listed
 from gsched.base.errors import BadRequest, PermissionDenied, about
+from gsched.core.dispatch.task_limits import task_limits
 from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.core.resources.resource_values import affinity_processors, slot_limit
 from gsched.core.state.cluster_state import ClusterState
@@ -63,6 +64,9 @@ def admit(spec: JobSpec, around: AdmissionContext) -> JobSpec:
     user, config, old = around.user, around.config, around.old
     if old is None and user == "root" and not config.params.root_may_submit:
         raise PermissionDenied("Root job submission is disabled: LSF_ROOT_USER=Y in lsf.conf lets root submit")
+
+    if old is None and spec.resize_to > 0:
+        raise BadRequest("resize_to: more slots are asked for by gresize request alone, of a job that has started")
 
     def admitted_to(name: str) -> JobSpec:
         return _admit_to(queue_of(name, user, config, around.state, old), spec, around)
@@ -187,20 +191,11 @@ def _check_slots(
     most = max(least, spec.max_slots)
     if spec.slots < 1 or (spec.max_slots and spec.max_slots < spec.slots):
         raise BadRequest(f"{spec.slots}{f',{spec.max_slots}' if spec.max_slots else ''} processors: Bad argument")
-    profile = config.applications.get(spec.application)
-    of_profile, of_queue = profile.task_limit if profile is not None else None, queue.task_limit
-    for too_many, too_few, where, limit in (
-        ("refusal.profile_most_tasks", "refusal.profile_fewest_tasks", spec.application, of_profile),
-        ("refusal.most_tasks", "refusal.fewest_tasks", queue.name, of_queue),
-    ):
-        if limit is None:
-            continue
-        fewest, _, largest = limit
-        if least > largest:
-            raise BadRequest(coded(too_many, where, least, largest))
-        if most < fewest:
-            raise BadRequest(coded(too_few, where, most, fewest))
-        least, most = max(least, fewest), min(most, largest)
+    for limit in task_limits(spec.application, queue.name, config):
+        refused = limit.wrong_size(least, most) or limit.too_many(least) or limit.too_few(most)
+        if refused is not None:
+            raise BadRequest(refused)
+        least, most = max(least, limit.fewest), min(most, limit.most)
     for name, allowed in (("QJOB_LIMIT", queue.job_limit), ("UJOB_LIMIT", queue.user_limit)):
         if allowed and least > allowed:  # 0 drains the queue: its jobs wait
             raise BadRequest(coded("refusal.slots", queue.name, least, allowed, name))

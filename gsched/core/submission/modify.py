@@ -16,6 +16,7 @@ from gsched.base.moments import shown_utc
 from gsched.core.authorization import Caller, job_denied, owner_denied
 from gsched.core.command import ModifyJobs
 from gsched.core.command_turns import DEPENDENCY, JUDGEMENT, Turn, Work, reading, weight
+from gsched.core.control.control_context import FINISHED_TEXT
 from gsched.core.control.job_targets import Target, admitted, find, own_indices, waiting_or_started
 from gsched.core.instruction import LimitAttempt
 from gsched.core.pending.dependency_check import find_cycle
@@ -41,7 +42,7 @@ FIXED = frozenset(
 RESERVING = "res_req"
 """Of a started job the amounts in it can be changed. Source: bmod(1)."""
 RUNNING_TEXT = (
-    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --gpu-idle-ok, --notify, --plot, "
+    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, -sla, --gpu-idle-ok, --notify, --plot, "
     '--service-users, --max-restarts, --restart-on, its queue and the amounts of -R "rusage[...]" can be changed'
 )
 
@@ -63,6 +64,8 @@ def modify_jobs(
     wrong = [name for name in command.fields if name in FIXED or name not in JobSpec.__struct_fields__]
     if wrong or not command.fields:
         raise BadRequest(f"{', '.join(wrong) or 'nothing'}: this cannot be changed")
+    if "resize_to" in command.fields and command.spec.resize_to > 0:
+        raise BadRequest("resize_to: more slots are asked for by gresize request alone, of a job that has started")
     caller = Caller(command.user, command.is_admin)
     changer = _Changer(state, configured, command, caller, admit, reserve, turn)
     chosen: Sequence[int] = command.job_ids
@@ -94,6 +97,15 @@ class _Item(NamedTuple):
     state: JobState
 
 
+class _Judged(NamedTuple):
+    """What is to become of an item, as its change was judged in that turn."""
+
+    item: _Item
+    spec: JobSpec
+    held: ReservedAnew | None
+    turn: int
+
+
 class _Changer:
     def __init__(
         self,
@@ -119,27 +131,29 @@ class _Changer:
             return Control(job_id=target.job_id, error=target.error)
         items = yield from self._items(target)
         if not items:
-            return Control(job_id=target.job_id, error="Job has already finished")
+            return Control(job_id=target.job_id, error=FINISHED_TEXT)
         changed = []
-        judged: dict[tuple[int, JobState], JobSpec] = {}
+        alike: dict[tuple[int, JobState], JobSpec] = {}
         """By id: the elements of an array mostly share one."""
         try:
             for item in items:
                 key = (id(item.spec), item.state)
-                known = judged.get(key)
+                known = alike.get(key)
                 new, held = (known, None) if known is not None else self._judged(item)
                 if held is None:
-                    judged[key] = new
-                changed.append((item, new, held))
+                    alike[key] = new
+                changed.append(_Judged(item, new, held, self._turn.count))
                 if self._turn.is_over:
                     yield
         except GschedError as error:
             return _refused(target.job_id, error)
-        for item, new, held in changed:
+        refused: GschedError | None = None
+        for judged in changed:
             if self._turn.is_over:
                 yield
-            self._carry_out(item, new, held)
-        return Control(job_id=target.job_id)
+            refused = self._carry_out(judged) or refused
+        # An element that has begun meanwhile is meant no longer; one job is all that was asked for.
+        return _refused(target.job_id, refused) if refused and target.array is None else Control(job_id=target.job_id)
 
     def _items(self, target: Target) -> Generator[None, None, list[_Item]]:
         items: list[_Item] = []
@@ -174,17 +188,22 @@ class _Changer:
             self._turn.spend(costs)
         return new, held
 
-    def _carry_out(self, item: _Item, new: JobSpec, held: ReservedAnew | None) -> None:
-        """Unless it has ended since it was judged; anew where it has become something else."""
+    def _carry_out(self, judged: _Judged) -> GschedError | None:
+        """Unless it has ended since it was judged; anew where it has become something else. What a started job is to
+        hold is always of this turn: since one before it may have given slots back or begun anew elsewhere, and others
+        may have taken what was left. Returns why it cannot be done any more.
+        """
+        item, new, held, turn = judged
         now = self._as_it_is(item)
         if now is None:
-            return
-        if now != item:
+            return Conflict(FINISHED_TEXT)
+        if now != item or (held is not None and turn != self._turn.count):
             try:
                 new, held = self._judged(now)
-            except GschedError:
-                return
+            except GschedError as error:
+                return error
         self._record(item.number, now.spec, new, held)
+        return None
 
     def _as_it_is(self, item: _Item) -> _Item | None:
         """The same job now; None when it has ended."""
@@ -213,7 +232,7 @@ class _Changer:
             config = self._configured()
             new = first_that_accepts(
                 queue_names(new, config),
-                lambda name: complete_started(new, queue_of(name, spec.user, config, self._state, spec), spec),
+                lambda name: complete_started(new, queue_of(name, spec.user, config, self._state, spec), spec, config),
             )
             held = self._reserve(self._state.jobs[number], new) if RESERVING in fields else None
             return (new if held is None else held.spec), held
@@ -297,6 +316,8 @@ _WORDS = {
     "exclusive": "Exclusive execution",
     "first_hosts": "First execution host",
     "gpu_idle_ok": "Why its GPUs may be idle",
+    "resizable": "Whether its slots may change",
+    "resize_to": "Slots that it is to have",
     "gpu_req": "GPU requirement",
     "group": "Job group",
     "host_levels": "Preference of hosts",
@@ -322,6 +343,7 @@ _WORDS = {
     "run_limit_s": "Run limit",
     "saves_on_signal": "Saving its state by a signal",
     "service_users": "Who else may use its service",
+    "service_class": "Service class",
     "slots": "Number of processors",
     "specified_cwd": "Specified CWD",
     "terminate_at": "Termination time",

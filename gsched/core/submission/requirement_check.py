@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import msgspec
+
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import RequirementError
 from gsched.core.submission.device_fit import Wishes, wishes_of
@@ -184,19 +186,20 @@ def _over(profile: AnyRequirement, queue: AnyRequirement, config: ClusterConfig)
 
 
 def _with_methods(whole: AnyRequirement, config: ClusterConfig) -> AnyRequirement:
-    """ReservationUsage: reservations that name no method get that of their resource. What hosts share is reserved once
-    for a job unless it says otherwise.
+    """ReservationUsage: reservations that name no method get that of their resource, else that of
+    RESOURCE_RESERVE_PER_TASK. What hosts share is reserved once for a job unless it says otherwise.
     """
     shared = {name: "job" for name, several in config.shared.items() if several[0].consumable}
     methods = shared | config.reservation_method
+    usual = "task" if config.params.reserves_per_task else ""
 
     def with_method(item: Reservation) -> Reservation:
-        return item if item.method else replace(item, method=methods.get(canonical(item.name), ""))
+        return item if item.method else msgspec.structs.replace(item, method=methods.get(canonical(item.name), usual))
 
     def with_usages(part: Requirement, place: int | None) -> Requirement:
         return with_rusage(part, [tuple(map(with_method, usage)) for usage in part.every_rusage])
 
-    return with_parts(whole, with_usages) if methods else whole
+    return with_parts(whole, with_usages) if methods or usual else whole
 
 
 # -- GPUs -------------------------------------------------------------------------------------------------------------

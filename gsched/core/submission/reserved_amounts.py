@@ -7,13 +7,14 @@ nothing itself. Source of the rule: bmod(1), options of running jobs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from gsched.base.errors import BadRequest
 from gsched.core.dispatch.dispatcher import effective_of
+from gsched.core.dispatch.held_amounts import with_amounts
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_values
@@ -22,8 +23,7 @@ from gsched.core.submission.admission import total_of
 from gsched.core.submission.requirement_check import CheckRequirement, is_gpus
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.job import JobSpec
-from gsched.model.ledgers.allocation import Allocation, HostAllocation
-from gsched.policy.requirement.demand_reader import demand_of
+from gsched.model.ledgers.allocation import Allocation
 from gsched.resreq.ast import AnyRequirement, Requirement, Reservation
 from gsched.resreq.combining.stored import COMBINED
 from gsched.resreq.parsing.printer import print_combined, print_requirement
@@ -75,7 +75,7 @@ def reserved_anew(
     combined = print_combined(value)
     COMBINED.keep(combined, value)
     made = msgspec.structs.replace(spec, res_req=text, combined_req=combined)
-    allocation = _allocated(job, made)
+    allocation = with_amounts(job, made, job.allocation)
     _check_left(job, allocation, left, now)
     return ReservedAnew(made, allocation, effective_of(made, allocation))
 
@@ -133,18 +133,6 @@ def _gpus(items: Iterable[Reservation]) -> list[Reservation]:
 
 def _spelled(items: Iterable[Reservation]) -> str:
     return print_requirement(with_rusage(Requirement(), [tuple(items)]))
-
-
-def _allocated(job: JobRecord, spec: JobSpec) -> Allocation:
-    """What the job holds when it reserves as `spec` says: the same hosts, slots, GPUs and processors."""
-    assert job.allocation is not None
-    requirement = job.bucket().requirement._replace(requirement=spec.combined_req)
-    (term,) = demand_of(requirement, "").choices[0].terms
-    parts: list[HostAllocation] = []
-    for part in job.allocation.hosts:
-        need = term.need(part.slots, first=not parts)
-        parts.append(msgspec.structs.replace(part, amounts=dict(need.amounts), courses=need.courses))
-    return msgspec.structs.replace(job.allocation, hosts=tuple(parts))
 
 
 def _check_left(job: JobRecord, allocation: Allocation, left: UnreservedOf, now: float) -> None:

@@ -16,6 +16,7 @@ from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.base.indices import parse_indices
 from gsched.core.authorization import queue_closed_to_user, some
 from gsched.core.control.administration import group_path
+from gsched.core.control.service_class_access import attached_class
 from gsched.core.pending.dependency_check import resolve
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.container_check import CONTAINER_FIELDS, check_container, site_container
@@ -30,9 +31,11 @@ from gsched.model.jobs.requeue_exits import RESTART_CAUSES
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.texts_of_before import is_no_mail
+from gsched.resreq.ast import Compound
+from gsched.resreq.parsing.syntax import parse_any
 
 _PLAIN = JobSpec(command="", user="", queue="")
-_DEFAULTED = ("run_limit_s", "rerunnable", "requeue_exit_values", "priority", "estimate_s", "application")
+_DEFAULTED = ("run_limit_s", "rerunnable", "requeue_exit_values", "priority", "estimate_s", "application", "resizable")
 """Fields, beside limits and slots, that queue or cluster fill in where the user says nothing."""
 
 
@@ -48,7 +51,7 @@ def as_asked(spec: JobSpec) -> JobSpec:
         changes |= _NO_SAVING
     if "container" in names:
         changes |= dict.fromkeys(CONTAINER_FIELDS, ()) | {"container": ""}
-    changes |= {name: "" for name in FOLDERS if name in names}
+    changes |= {name: "" for name in (*FOLDERS, "service_class") if name in names}
     limits = {name: value for name, value in spec.limits.items() if f"limits.{name}" not in names}
     defaulted = ("slots",) if "slots" in names else ()
     return msgspec.structs.replace(spec, **changes, limits=limits, defaulted=defaulted)
@@ -73,8 +76,11 @@ def _saving(spec: JobSpec, queue: Queue) -> dict[str, Any]:
     }
 
 
-_FILLED = ("warning_signal", "container", *FOLDERS)
-"""Fields that stand for all that CHKPNT_SIGNAL, JOB_WARNING_ACTION, CONTAINER and the site's folders fill in."""
+_FILLED = ("warning_signal", "container", *FOLDERS, "service_class")
+"""Fields that stand for all that CHKPNT_SIGNAL, JOB_WARNING_ACTION, CONTAINER, the site's folders and AUTO_ATTACH fill
+in."""
+_ADMITTING = ("service_class", "queue", "user_group", "application", "project")
+"""What ACCESS_CONTROL of a service class looks at."""
 
 
 def _check_container(
@@ -144,6 +150,7 @@ def complete(
     asked, spec = spec, with_profile(spec, profile)
     limits = _limits(spec, queue)
     filled = _saving(spec, queue) | site_container(spec, queue, profile) | site_folders(spec, profile, params)
+    filled |= attached_class(spec, user, queue, config, is_new=_is_new(_ADMITTING, spec, old))
     _check_restarts(spec)
     _check_container(spec, filled, user, config, old)
     run_limit_s = _run_limit(spec, queue)
@@ -160,6 +167,7 @@ def complete(
         run_limit_s=run_limit_s,
         limits=limits,
         rerunnable=_rerunnable(spec, queue),
+        resizable=spec.resizable or queue.resizable or params.resizable,
         requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
         exclusive=_exclusive(spec, queue),
         priority=_priority(spec, params),
@@ -191,7 +199,7 @@ WATCHED = frozenset({"MEMLIMIT", "SWAPLIMIT", "CPULIMIT", "PROCESSLIMIT", "THREA
 """Limits that a job is watched for while it runs; the others its processes were given at their start, by the kernel."""
 
 
-def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
+def complete_started(asked: JobSpec, queue: Queue, old: JobSpec, config: ClusterConfig) -> JobSpec:
     """The spec of a started job in that queue: what it holds stays as it is, and so do limits that are not changed.
 
     Raises BadRequest for a limit that can no longer be changed, or that the queue does not allow.
@@ -199,11 +207,17 @@ def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
     spec = as_asked(asked)
     _check_idle_ok(spec, queue, old)
     _check_service(spec)
-    defaulted = [*asked.defaulted]
+    filled = attached_class(spec, old.user, queue, config, is_new=_is_new(_ADMITTING, spec, old))
+    defaulted = [name for name in asked.defaulted if name != "service_class"] + list(filled)
     run_limit_s = asked.run_limit_s
     if run_limit_s != old.run_limit_s:
         run_limit_s = _run_limit(asked, queue)
         defaulted += ["run_limit_s"] if asked.run_limit_s is None else []
+    resizable = asked.resizable
+    if not resizable and old.resizable:  # -arn
+        profile = config.applications.get(asked.application)
+        resizable = (profile.resizable if profile is not None else "") or queue.resizable or config.params.resizable
+        defaulted += ["resizable"]
     limits = {}
     for name in (*old.limits, *(name for name in asked.limits if name not in old.limits)):
         wanted = asked.limits.get(name)
@@ -218,8 +232,10 @@ def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
     return msgspec.structs.replace(
         asked,
         queue=queue.name,
+        service_class=filled.get("service_class", spec.service_class),
         rerunnable=queue.rerunnable if spec.rerunnable is None else spec.rerunnable,
         requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
+        resizable=resizable,
         run_limit_s=run_limit_s,
         limits=limits,
         defaulted=tuple(dict.fromkeys(defaulted)),
@@ -300,6 +316,7 @@ def with_profile(spec: JobSpec, profile: Application) -> JobSpec:
         estimate_s=spec.estimate_s if spec.estimate_s is not None else profile.estimate_s,
         limits=profile.limits | spec.limits,
         rerunnable=profile.rerunnable if spec.rerunnable is None else spec.rerunnable,
+        resizable=spec.resizable or profile.resizable,
         requeue_exit_values=spec.requeue_exit_values or profile.requeue_exit_values,
     )
 
@@ -320,24 +337,38 @@ def _part_of_path(name: str) -> str:
 
 
 def _slots(spec: JobSpec, queue: Queue, profile: Application) -> int:
-    """-n; where it was not given TASKLIMIT of the profile or of the queue says how many."""
+    """-n; where it was not given the terms of a compound -R, or TASKLIMIT of profile or queue, say how many."""
     limit = profile.task_limit or queue.task_limit
-    return limit[1] if limit is not None and "slots" in spec.defaulted else spec.slots
+    if limit is None or "slots" not in spec.defaulted or _counts_tasks(spec):
+        return spec.slots
+    return limit[1]
+
+
+def _counts_tasks(spec: JobSpec) -> bool:
+    with about("res_req"):
+        return "*" in spec.res_req and isinstance(parse_any(spec.res_req), Compound)
 
 
 @about("hosts")
 def _hosts(spec: JobSpec, queue: Queue, config: ClusterConfig) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """-m with groups resolved, and each host's preference; where -m says nothing, the queue's preferences."""
     levels: dict[str, int] = {}
+    if refused := config.params.too_many_hosts(spec.hosts):
+        raise BadRequest(refused)
+    passes_over = config.params.host_intersection and queue.hosts is not None
     for number, word in enumerate(spec.hosts):
         level = spec.host_levels[number] if number < len(spec.host_levels) else 0
         for name in config.host_groups.get(word, (word,)):
+            if passes_over and name in config.hosts and name not in (queue.hosts or ()):
+                continue
             _check_host(name, word, queue, config)
             levels.setdefault(name, level)
     for name in spec.first_hosts:
         _check_host(name, name, queue, config)
         levels.setdefault(name, 0)
     if not levels:
+        if spec.hosts and not spec.other_hosts:
+            raise BadRequest(f"{spec.hosts[0]}: Host or host group is not used by the queue")
         return (), ()
     has_levels = len(set(levels.values())) > 1 or spec.other_hosts
     return tuple(levels), tuple(levels.values()) if has_levels else ()
@@ -433,14 +464,15 @@ def _indices(spec: JobSpec, params: Params) -> str:
 
 @about("user_group")
 def _user_group(spec: JobSpec, user: str, config: ClusterConfig) -> str:
-    if not spec.user_group:
+    name = spec.user_group or config.params.default_user_group
+    if not name:
         return ""
-    group = config.user_groups.get(spec.user_group)
+    group = config.user_groups.get(name)
     if group is None:
-        raise BadRequest(f"{spec.user_group}: Bad user group name")
+        raise BadRequest(f"{name}: Bad user group name")
     if user not in group.users and "all" not in group.users:
-        raise BadRequest(f"{spec.user_group}: User not in the specified user group")
-    return spec.user_group
+        raise BadRequest(f"{name}: User not in the specified user group")
+    return name
 
 
 @about("reservation")

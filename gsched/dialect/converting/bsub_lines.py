@@ -19,6 +19,7 @@ _TEXTS = {
     "reservation": "U",
     "requeue_exit_values": "Q",
     "application": "app",
+    "service_class": "sla",
     "pre_exec": "E",
     "post_exec": "Ep",
     "login_shell": "L",

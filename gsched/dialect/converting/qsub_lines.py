@@ -10,8 +10,7 @@ from gsched.base.patterns import OF_SLURM, without_widths
 from gsched.dialect.converting.asked_scripts import CWD, HOME, PBS_DIALECT, SERVER, AskedScript
 from gsched.dialect.converting.asked_shape import AskedShape, shape_of_spec
 from gsched.dialect.converting.printed_lines import PrintedLines, plain_path, word
-from gsched.dialect.pbs.job_files import default_name
-from gsched.dialect.pbs.pbs_values import show_duration
+from gsched.dialect.pbs.pbs_values import default_name, show_duration
 from gsched.dialect.slurm.array_lists import shifted
 from gsched.dialect.slurm.dependencies import depend_list
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.pbs.pbs_values import parse_count, parse_size_mib
-from gsched.dialect.spec_values import MAX_SLOTS
+from gsched.model.jobs.job import MOST_SLOTS
 
 MOST_KINDS = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,58}", re.ASCII)
@@ -76,8 +76,8 @@ def _parts(text: str) -> list[str]:
 
 
 def _checked(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    if sum(chunk.slots for chunk in chunks) > MAX_SLOTS:
-        raise BadRequest(f"more than {MAX_SLOTS} CPUs")
+    if sum(chunk.slots for chunk in chunks) > MOST_SLOTS:
+        raise BadRequest(f"more than {MOST_SLOTS} CPUs")
     if len({chunk.model for chunk in chunks if chunk.ngpus}) > 1:
         raise BadRequest("one model of GPUs for all chunks")
     return tuple(chunks)

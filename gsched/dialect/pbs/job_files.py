@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
+from gsched.dialect.pbs.pbs_values import default_name
 from gsched.dialect.slurm.gnu_options import GnuWords
 from gsched.dialect.spec_values import MAX_TEXT, SpecValues
 
@@ -53,12 +54,6 @@ def files_of(words: GnuWords, places: FilePlaces) -> SpecValues:
     values: SpecValues = dict(found)
     values |= {f"{field.removesuffix('_file')}_overwrite": True for field, path in found.items() if path}
     return values
-
-
-def default_name(letter: str, name: str, is_array: bool, shift: int) -> str:
-    """`NAME.oNUMBER`, of an array's element `NAME.oNUMBER.INDEX`; `letter`: o or e."""
-    index = (".%i" if shift else ".%I") if is_array else ""
-    return f"{posixpath.basename(name)}.{letter}%J{index}"
 
 
 def _kept(words: GnuWords) -> str:

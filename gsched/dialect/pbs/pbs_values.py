@@ -1,4 +1,4 @@
-"""Values as PBS's manuals write them: durations, moments, sizes, counts, job ids, lists of attributes.
+"""Values as PBS's manuals write them: durations, moments, sizes, counts, job ids, lists of attributes, names of files.
 
 Source: qsub(1B), qalter(1B), pbs_resources(7B) of OpenPBS 23.
 """
@@ -6,6 +6,7 @@ Source: qsub(1B), qalter(1B), pbs_resources(7B) of OpenPBS 23.
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -157,3 +158,12 @@ def split_attributes(text: str) -> list[tuple[str, str]]:
             raise BadRequest(f"'{part[:40]}' is not NAME=VALUE")
         found.append((name.strip(), value.strip()))
     return found
+
+
+def default_name(letter: str, name: str, is_array: bool, shift: int) -> str:
+    """Output file of a job that names none: `NAME.oNUMBER`, of an array's element `NAME.oNUMBER.INDEX`.
+
+    `letter`: o or e.
+    """
+    index = (".%i" if shift else ".%I") if is_array else ""
+    return f"{posixpath.basename(name)}.{letter}%J{index}"

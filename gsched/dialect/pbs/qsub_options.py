@@ -60,26 +60,3 @@ QSUB = LetterOptions(
         "PROGRAM -I -l select=1:ncpus=4:ngpus=1",
     ),
 )
-RESOURCES_REFUSED = {
-    "pmem": "say mem=",
-    "pvmem": "say vmem=",
-    "pcput": "say cput=",
-    "arch": "gsub -R 'select[type==...]' says it",
-    "opsys": "gsub -R 'select[type==...]' says it",
-    "nice": "a queue's NICE says it",
-    "min_walltime": "say walltime=",
-    "max_walltime": "say walltime=",
-    "preempt_targets": "a queue's PREEMPTION says it",
-    "eoe": "there are no other operating environments",
-    "aoe": "there are no other operating environments",
-    "other": "say what it stands for in the script",
-    "nodect": "it is counted from select= or nodes=",
-    "feature": "say select=1:NAME=True",
-    "qos": "queues (-q) say what jobs may do",
-    "prologue": "gsub -E names a command that runs before the job",
-    "epilogue": "gsub -Ep names a command that runs after the job",
-    "trl": "say select= or nodes=",
-    "start_time": "say -a",
-    "accelerator_memory": "gsub -gpu 'gmem=...' says it",
-}
-"""Resources of -l that are known and not taken -> what to say instead."""

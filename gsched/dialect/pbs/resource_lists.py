@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.pbs.chunk_lists import Chunk, parse_nodes, parse_select
 from gsched.dialect.pbs.chunk_placement import ChunkPlacement, parse_place, shape_of
 from gsched.dialect.pbs.pbs_values import parse_count, parse_duration, parse_size_mib, split_quoted
-from gsched.dialect.pbs.qsub_options import RESOURCES_REFUSED
 from gsched.dialect.slurm.gnu_options import GivenOption
-from gsched.dialect.spec_values import SpecValues
+
+if TYPE_CHECKING:
+    from gsched.dialect.spec_values import SpecValues
 
 _SHAPES = ("select", "nodes")
 _OF_CHUNK = {"ncpus": "ncpus", "ngpus": "ngpus", "gpus": "ngpus", "naccelerators": "ngpus", "mem": "mem"}
@@ -24,6 +26,29 @@ _OF_CHUNK |= dict.fromkeys(
 )
 """Resources of a job without select= -> what they are in a chunk; empty: the same."""
 _OTHERS = ("place", "procs", "walltime", "cput", "vmem", "file")
+RESOURCES_REFUSED = {
+    "pmem": "say mem=",
+    "pvmem": "say vmem=",
+    "pcput": "say cput=",
+    "arch": "gsub -R 'select[type==...]' says it",
+    "opsys": "gsub -R 'select[type==...]' says it",
+    "nice": "a queue's NICE says it",
+    "min_walltime": "say walltime=",
+    "max_walltime": "say walltime=",
+    "preempt_targets": "a queue's PREEMPTION says it",
+    "eoe": "there are no other operating environments",
+    "aoe": "there are no other operating environments",
+    "other": "say what it stands for in the script",
+    "nodect": "it is counted from select= or nodes=",
+    "feature": "say select=1:NAME=True",
+    "qos": "queues (-q) say what jobs may do",
+    "prologue": "gsub -E names a command that runs before the job",
+    "epilogue": "gsub -Ep names a command that runs after the job",
+    "trl": "say select= or nodes=",
+    "start_time": "say -a",
+    "accelerator_memory": "gsub -gpu 'gmem=...' says it",
+}
+"""Resources of -l that are known and not taken -> what to say instead."""
 LIMIT_NAMES = frozenset({"walltime", "cput", "vmem", "file"})
 """Those that say how much it may use rather than what it has."""
 _NO_SELECT = '"-lresource=" cannot be used with "select" or "place", resource is: '

@@ -15,6 +15,7 @@ from gsched.dialect.bsub import ParsedSubmission
 from gsched.dialect.slurm.gnu_options import GnuOptions, GnuWords, refuse_parts
 from gsched.dialect.slurm.job_fields import FIELDS, Reading, fields_of, named_nodes
 from gsched.dialect.slurm.job_shape import JobShape, shape_of
+from gsched.dialect.slurm.job_variables import STEP_OF_SRUN
 from gsched.dialect.slurm.sbatch import submitted_environment, told_of_options
 from gsched.dialect.slurm.slurm_values import parse_count
 from gsched.dialect.slurm.srun_table import SALLOC, SRUN
@@ -22,8 +23,6 @@ from gsched.dialect.slurm.step_options import check_values
 from gsched.dialect.spec_values import check_text
 from gsched.model.jobs.job import SLURM, JobSpec
 
-STEP_OF_SRUN = "GSCHED_STEP_OF_SRUN"
-"""A variable that tells srun that it is the first program of a job that srun has submitted."""
 _OF_STEP = (
     *("label", "output", "error", "input", "open-mode", "unbuffered", "kill-on-bad-exit", "wait", "multi-prog"),
     *("distribution", "overcommit", "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-task", "gpu-bind"),

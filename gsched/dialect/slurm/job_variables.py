@@ -16,6 +16,8 @@ from gsched.base.node_lists import fold_in_order
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 
+STEP_OF_SRUN = "GSCHED_STEP_OF_SRUN"
+"""A variable that tells srun that it is the first program of a job that srun has submitted."""
 MAX_INDEX = (1 << 31) - 1
 
 

@@ -11,6 +11,8 @@ from gsched.base.ids import show_job
 
 MOST_LISTED = 20
 MOST_TEXT = 200
+MOST_SUM = 64
+"""Hexadecimal digits."""
 
 AuditFacts = dict[str, str]
 
@@ -118,6 +120,11 @@ def _orphans(request: Any) -> AuditFacts:
     return _facts(action="end orphans", names=_list(request.names))
 
 
+def _archived(request: Any) -> AuditFacts:
+    sums = f"{request.jobs_sha256[:MOST_SUM]} {request.events_sha256[:MOST_SUM]}"
+    return _facts(action="remove archived", on=_jobs(request.job_ids), part=_short(request.name), sha256=sums)
+
+
 def _of_job(action: str) -> Callable[[Any], AuditFacts]:
     return lambda request: {"action": action, "on": show_job(request.job_id)}
 
@@ -138,6 +145,7 @@ _WANTED: dict[str, Callable[[Any], AuditFacts]] = {
     "Administration.GpuControl": _gpus,
     "Administration.GroupControl": _groups,
     "Administration.EndOrphans": _orphans,
+    "Administration.RemoveArchived": _archived,
     "Administration.ReservationControl": _reservation,
     "Terminal.Attach": _of_job("attach"),
     "Fleet.Daemons": _daemons,

@@ -6,15 +6,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import grpc
+from msgspec.structs import replace
 
 from gsched import __version__
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest, GschedError
+from gsched.base.ids import attempt_name
 from gsched.core.command import (
     AttemptEnded,
     AttemptMoved,
@@ -27,9 +28,11 @@ from gsched.core.command import (
     HostReported,
     NoticeSettled,
     ServiceAnswers,
+    SignalsSent,
 )
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.connected_agents import ConnectedAgent, Refusals
+from gsched.master.agents.mended_ends import mend_end
 from gsched.master.agents.message_checks import check, checked_gpus
 from gsched.master.agents.report_gathering import ReportGathering
 from gsched.master.engine_thread import EngineLoop, InboxItem
@@ -142,6 +145,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._sessions.roster.refused(first.hello, problem)
             return problem
         try:
+            for ended in first.hello.ended:
+                self._mend(first.hello.host, ended)
             check(first.hello.host, first)
         except BadRequest as error:
             return f"the hello of {first.hello.host[:64]!r} makes no sense: {error.text}"
@@ -214,6 +219,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         """One message of an agent. What cannot be understood is logged and dropped; the stream goes on."""
         kind = message.WhichOneof("kind")
         try:
+            if kind == "ended":
+                self._mend(host, message.ended)
             check(host, message)
             if kind == "output":
                 self._sessions.answered(host, message.output)
@@ -240,6 +247,14 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._reports.hand_over()
             self._put(InboxItem(command))
 
+    def _mend(self, host: str, ended: agent_pb2.Ended) -> None:
+        """Say what is wrong with it and leave that out. Raises BadRequest where it names no attempt."""
+        name = attempt_name(ended.job_id, ended.attempt)
+        for field, fault in mend_end(host, ended).items():
+            if self._refusals.is_news(host, f"an end's {field}", time.monotonic()):
+                text = "host %s tells of the end of attempt %s (and perhaps of others) what cannot be, in %s: %s"
+                log.warning(text, host, name, field, fault)
+
     def _put(self, item: InboxItem) -> None:
         self._loop.put(item)
 
@@ -263,16 +278,8 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
             return _ended(host, message.ended)
         case "unkillable":
             return _unkillable(host, message.unkillable)
-        case "service_answers":
-            told = message.service_answers
-            return ServiceAnswers(told.job_id, told.attempt, host, told.port, told.at)
-        case "warned":
-            warned = message.warned
-            ends_by = warned.ends_by if warned.HasField("ends_by") else None
-            return AttemptWarned(warned.job_id, warned.attempt, host, ends_by)
-        case "moved":
-            outcome = from_proto(message.moved.outcome, GpuMove)
-            return AttemptMoved(message.moved.job_id, message.moved.attempt, host, outcome.why)
+        case "service_answers" | "warned" | "signalled" | "moved":
+            return _done(host, kind, message)
         case "notice_end":
             return NoticeSettled(host, from_proto(message.notice_end, NoticeEnd))
         case "load":
@@ -295,6 +302,20 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
         case "heartbeat":
             return HostReported(host, session)
     raise ValueError(f"unexpected kind '{kind}'")
+
+
+def _done(host: str, kind: str, message: agent_pb2.AgentMessage) -> Any:
+    """What was done to an attempt, or came of it, on the host."""
+    told = getattr(message, kind)
+    match kind:
+        case "service_answers":
+            return ServiceAnswers(told.job_id, told.attempt, host, told.port, told.at)
+        case "warned":
+            ends_by = told.ends_by if told.HasField("ends_by") else None
+            return AttemptWarned(told.job_id, told.attempt, host, ends_by)
+        case "signalled":
+            return SignalsSent(told.job_id, told.attempt, host, told.number)
+    return AttemptMoved(told.job_id, told.attempt, host, from_proto(told.outcome, GpuMove).why)
 
 
 def _started(host: str, message: agent_pb2.Started) -> AttemptStarted:
@@ -335,7 +356,7 @@ def _hello(message: agent_pb2.Hello, session: int, lineage: StoreLineage | None 
 
     def held(item: agent_pb2.HeldAttempt) -> HeldAttempt:
         part = from_proto(item.part, HostAllocation)
-        return HeldAttempt(item.job_id, item.attempt, part, is_foreign(item), item.store.generation)
+        return HeldAttempt(item.job_id, item.attempt, part, is_foreign(item), item.store.generation, item.signalled)
 
     return HostHello(
         host=host,
@@ -353,4 +374,5 @@ def _hello(message: agent_pb2.Hello, session: int, lineage: StoreLineage | None 
         notices=tuple(message.notices),
         notice_ends=tuple(from_proto(item, NoticeEnd) for item in message.notice_ends),
         numbers_from=lineage.numbers_from(host, message.store) if lineage is not None else 1,
+        confirms_signals=message.confirms_signals,
     )

@@ -319,6 +319,7 @@ class AgentSessions:
                     reason=reason,
                     target=instruction.target,
                     step=instruction.step,
+                    number=instruction.number,
                 )
                 return agent_pb2.MasterMessage(signal=sent)
             case SuspendAttempt():

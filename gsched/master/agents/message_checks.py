@@ -50,6 +50,7 @@ MOST_LEFT = 100
 MOST_SLOTS = 1 << 20
 MOST_AMOUNT = 1e15
 LONGEST_NAME = 1_000
+_MOST_NUMBER = (1 << 31) - 1
 _TIMES = 1e11
 """No time is later, in seconds."""
 
@@ -70,10 +71,8 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
             _check_ended(host, message.ended)
         case "notice_end":
             _check_notice_end(message.notice_end)
-        case "warned":
-            _number(message.warned.ends_by, "time of an end", _TIMES)
-        case "service_answers" | "service_found":
-            _check_service(message)
+        case "warned" | "signalled" | "service_answers" | "service_found":
+            _check_told(message)
         case "unkillable":
             _at_most(len(message.unkillable.processes), MOST_UNKILLABLE, "processes")
         case "load":
@@ -86,7 +85,10 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
                 _number(each.service_idle_s, "time without use", _TIMES)
 
 
-def _check_service(message: agent_pb2.AgentMessage) -> None:
+def _check_told(message: agent_pb2.AgentMessage) -> None:
+    """What is told of an attempt in few numbers; what is not in the message is 0."""
+    _number(message.warned.ends_by, "time of an end", _TIMES)
+    _number(message.signalled.number, "number of a signal", _MOST_NUMBER)
     _number(message.service_answers.at, "time of an answer", _TIMES)
     _number(message.service_answers.port, "port", MOST_PORT)
     _number(message.service_found.port, "port", MOST_PORT)
@@ -113,6 +115,7 @@ def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
         _check_notice_end(end)
     for held in hello.held:
         _check_key(held)
+        _number(held.signalled, "number of a signal", _MOST_NUMBER)
         _check_part(host, held.part)
 
 

@@ -1,10 +1,9 @@
-"""What the reading process answers: histories in pages, accounts in columns. It knows nobody: the master lets in."""
+"""What is answered of histories, in pages, and of accounts, in columns. It knows nobody: who asks was let in."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from itertools import islice
 from typing import Any, TypeVar
@@ -15,18 +14,14 @@ from gsched.base.errors import BadRequest, GschedError
 from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs, read_told
 from gsched.master.past.gpu_sums import read_gpu_sums
 from gsched.master.past.job_histories import Histories, StoredTimes
-from gsched.master.past.past_boards import PastBoard, PastBoards
-from gsched.master.rpc.listings import check_filter, cluster_view, hosts_reply, queues_reply
-from gsched.master.rpc.replies import job_replies
 from gsched.model.views.catalogue import Account, AccountFilter
 from gsched.model.views.gpu_sums import GpuSumsQuery
 from gsched.model.views.past_query import HistoryQuery, JobTimes
-from gsched.model.views.view import JobFilter
 from gsched.store.history_queries import History
-from gsched.wire.messages.convert import fill, from_proto, to_proto
+from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.messages.protocol import HISTORY_LIMIT
-from gsched.wire.server import SERVER_OPTIONS, listen, status_of
-from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, model_pb2, past_pb2, past_pb2_grpc
+from gsched.wire.server import status_of
+from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, past_pb2, past_pb2_grpc
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -35,17 +30,7 @@ MESSAGE_CHARACTERS = 8 << 20
 """Of the events of one message, unless a single job has more: far below what gRPC takes, however they are encoded."""
 
 
-def open_server(store: str, socket: str, readers: int) -> grpc.Server:
-    """A server of the store's past on that unix socket, not yet started. Raises GschedError."""
-    history = History(store)
-    server = grpc.server(ThreadPoolExecutor(readers), options=SERVER_OPTIONS)
-    past_pb2_grpc.add_PastServicer_to_server(_Past(history), server)
-    catalogue_pb2_grpc.add_CatalogueServicer_to_server(_Accounts(history), server)  # type: ignore[abstract]
-    listen(server, socket)
-    return server
-
-
-def _told(method: Callable[..., Iterator[R]]) -> Callable[..., Iterator[R]]:
+def with_statuses(method: Callable[..., Iterator[R]]) -> Callable[..., Iterator[R]]:
     """The method, whose GschedErrors become statuses; of any other exception the master gets one line."""
 
     @wraps(method)
@@ -61,7 +46,12 @@ def _told(method: Callable[..., Iterator[R]]) -> Callable[..., Iterator[R]]:
     return call
 
 
-class _Histories(past_pb2_grpc.PastServicer):
+_told = with_statuses
+
+
+class HistoriesServicer(past_pb2_grpc.PastServicer):
+    """Of one store."""
+
     def __init__(self, history: History) -> None:
         self._history = history
 
@@ -74,6 +64,9 @@ class _Histories(past_pb2_grpc.PastServicer):
         for page in histories.read(wanted):
             for part in messages_of(page):
                 yield history_reply(part, histories.cut_at)
+        floor = self._history.floor()
+        if floor.events_from:  # at the least as late as that of jobs
+            yield past_pb2.HistoriesReply(kept_from=floor.jobs_from or None, events_kept_from=floor.events_from)
 
     @_told
     def GpuUseSums(self, request: Any, context: Any) -> Iterator[Any]:
@@ -84,38 +77,9 @@ class _Histories(past_pb2_grpc.PastServicer):
             yield reply
 
 
-class _Past(_Histories):
-    """With what Scheduler answered at a time."""
+class AccountsServicer(catalogue_pb2_grpc.CatalogueServicer):
+    """Of one store."""
 
-    def __init__(self, history: History) -> None:
-        super().__init__(history)
-        self._boards = PastBoards(history)
-
-    @_told
-    def At(self, request: Any, context: Any) -> Iterator[Any]:
-        with self._boards.at(request.at) as past:
-            replies = at_replies(past, request)
-        yield from replies
-
-
-def at_replies(past: PastBoard, request: Any) -> Iterator[Any]:
-    """Answers to an AtRequest; of jobs they are made while they are read. Raises GschedError."""
-    question = request.WhichOneof("question")
-    if question == "jobs":
-        wanted = from_proto(request.jobs, JobFilter)
-        check_filter(wanted, past.board)
-        jobs = list(past.board.jobs(wanted))
-        return (past_pb2.AtReply(jobs=each) for each in job_replies(jobs))
-    if question == "hosts":
-        return iter([past_pb2.AtReply(hosts=hosts_reply(past.board, request.hosts, lambda view: view))])
-    if question == "queues":
-        return iter([past_pb2.AtReply(queues=queues_reply(past.board, request.queues.names, past.shares, past.at))])
-    if question != "cluster":
-        raise BadRequest("no question about the past")
-    return iter([past_pb2.AtReply(cluster=to_proto(cluster_view(past.board.config), model_pb2.ClusterView))])
-
-
-class _Accounts(catalogue_pb2_grpc.CatalogueServicer):
     def __init__(self, history: History) -> None:
         self._history = history
 

@@ -14,8 +14,10 @@ import msgspec
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.records.array import indices_of
 from gsched.master.past.job_histories import elements_too
+from gsched.master.past.recorded_elsewhere import told
 from gsched.model.efficiency.gpu_seconds import GpuSeconds, gpu_seconds, together
 from gsched.model.event import (
+    PAST_JOB,
     AnyEvent,
     ArrayElementsFinished,
     JobDispatched,
@@ -34,11 +36,11 @@ from gsched.model.ledgers.allocation import Allocation
 from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
 from gsched.model.views.view import EventRecord, JobView
 from gsched.store.history_queries import Costs, History
-from gsched.store.tables.schema import JobRow
+from gsched.store.tables.schema import ARRAY, JobRow
 
 ROWS_PER_PAGE = 500
 COSTS_PER_PAGE = 2_000
-_OF_ARRAY = ("job_submitted", "job_modified", "job_switched")
+_OF_ARRAY = ("job_submitted", "job_modified", "job_switched", PAST_JOB)
 _KINDS = (
     *(*_OF_ARRAY, "job_dispatched", "job_started", "job_requeued", "job_finished", "job_part_ended"),
     *("array_elements_finished", "stale_result_recorded"),
@@ -59,8 +61,7 @@ def read_costs(store: History, wanted: AccountFilter) -> Iterator[list[Account]]
     """The same, page by page, with no more than a summary takes: of most jobs their rows tell that."""
     named = frozenset(wanted.ids)
     for rows in _cost_pages(store, _with_elements(store, wanted)):
-        # Of a reservation only the submission tells.
-        page = [] if wanted.reservation else [_account_of(row) for row in rows if _tells_all(row)]
+        page = [] if wanted.is_of_submission else [_account_of(row) for row in rows if _tells_all(row)]
         told = {account.job_id for account in page}
         rest = sorted(store.rows_of({row[0] for row in rows} - told), key=lambda row: row.job_id)
         others = (each for each in accounts_of(store, rest) if _is_meant(each, wanted, named))
@@ -143,7 +144,9 @@ def _is_chosen(account: Account, wanted: AccountFilter) -> bool:
     """By what only the submission says."""
     spec = account.job.spec if account.job is not None else None
     if spec is None:
-        return not wanted.reservation and not wanted.application
+        return not wanted.is_of_submission and not wanted.application
+    if wanted.service_class not in ("", spec.service_class):
+        return False
     return wanted.reservation in ("", spec.reservation) and wanted.application in ("", spec.application)
 
 
@@ -151,25 +154,52 @@ def accounts_of(store: History, rows: Sequence[JobRow]) -> Iterator[Account]:
     """Accounts of the jobs of these rows, in their order, with all that is known of them; of arrays those of their
     elements that were never started.
     """
-    told: dict[int, list[EventRecord]] = {}
-    for record in store.events_of_jobs((row.job_id for row in rows), _KINDS):
-        told.setdefault(record.job_id, []).append(record)
-    arrays = {array_of(row.job_id) for row in rows if index_of(row.job_id)} - told.keys()
+    own_of: dict[int, list[EventRecord]] = {}
+    for record in told(store.events_of_jobs((row.job_id for row in rows), _KINDS)):
+        own_of.setdefault(record.job_id, []).append(record)
+    arrays = {array_of(row.job_id) for row in rows if index_of(row.job_id)} - own_of.keys()
     shared: dict[int, list[EventRecord]] = {}
-    for record in store.events_of_jobs(arrays, _OF_ARRAY):
+    for record in told(store.events_of_jobs(arrays, _OF_ARRAY)):
         shared.setdefault(record.job_id, []).append(record)
     for row in rows:
-        own = told.get(row.job_id, [])
+        own = own_of.get(row.job_id, [])
         before: Sequence[EventRecord] = ()
         if index_of(row.job_id):
             array = array_of(row.job_id)
             first = own[0].seq if own else 0
-            of_array = shared.get(array) or told.get(array, [])
+            of_array = shared.get(array) or own_of.get(array, [])
             before = [record for record in of_array if record.kind in _OF_ARRAY and record.seq < first]
+        if not own and not before:  # its events are no longer kept
+            yield from _accounts_of_row(row)
+            continue
         life = _Life()
         for record in (*before, *own):
             life.add(_read(record))
         yield from life.accounts(row)
+
+
+def _accounts_of_row(row: JobRow) -> Iterator[Account]:
+    """What a row alone tells; of an array, whose row stands for what never ran, nothing."""
+    if row.finished_at is None or (row.traits or 0) & ARRAY:
+        return
+    ran_s = 0.0 if row.dispatched_at is None else max(0.0, row.finished_at - row.dispatched_at)
+    yield Account(
+        job_id=row.job_id,
+        user=row.user,
+        queue=row.queue,
+        project=row.project,
+        name=row.name,
+        state=row.state,
+        submitted_at=row.submitted_at,
+        dispatched_at=row.dispatched_at,
+        finished_at=row.finished_at,
+        cpu_s=row.cpu_s or 0.0,
+        run_s=ran_s,
+        gpu_s=(row.gpus or 0.0) * ran_s,
+        gpu_seen_s=row.gpu_seen_s or 0.0,
+        gpu_busy_s=row.gpu_busy_s or 0.0,
+        gpu_energy_j=row.gpu_energy_j,
+    )
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import msgspec
 from gsched.base.ids import array_of, element_id, index_of, job_order
 from gsched.base.indices import Indices
 from gsched.core.records.array import indices_of
-from gsched.master.views.listing_order import split_name
+from gsched.master.past.recorded_elsewhere import newest_told, told
 from gsched.model.event import (
     GPU_CURVES,
     ArrayElementsFinished,
@@ -26,6 +26,7 @@ from gsched.model.event import (
     decode_event,
 )
 from gsched.model.jobs.job import JobSpec
+from gsched.model.views.element_names import split_name
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.view import EventRecord, JobHistory
 from gsched.store.history_queries import History, Times
@@ -63,7 +64,7 @@ class Histories:
         started. `cut_at` is set when the first page comes.
         """
         numbers = self._numbers(wanted)
-        size = BRIEF_PER_PAGE if wanted.brief else CURVES_PER_PAGE if wanted.with_curves else JOBS_PER_PAGE
+        size = BRIEF_PER_PAGE if _is_brief(wanted) else CURVES_PER_PAGE if wanted.with_curves else JOBS_PER_PAGE
         for start in range(0, len(numbers), size):
             yield list(self._page(numbers[start : start + size], wanted))
 
@@ -102,11 +103,11 @@ class Histories:
 
     def _page(self, numbers: Sequence[int], wanted: HistoryQuery) -> Iterator[StoredTimes]:
         rows = self._rows_of(numbers)
-        brief = self._told_by_times(rows) if wanted.brief else set()
+        brief = self._told_by_times(rows) if _is_brief(wanted) else set()
         at_length = [job_id for job_id in numbers if job_id not in brief]
         own: dict[int, list[EventRecord]] = {}
         without = "" if wanted.with_curves else GPU_CURVES
-        for record in self._store.events_of_jobs(at_length, without=without):
+        for record in told(self._store.events_of_jobs(at_length, without=without)):
             own.setdefault(record.job_id, []).append(record)
         for job_id in numbers:
             if job_id in brief:
@@ -119,7 +120,9 @@ class Histories:
             # The row of an array whose elements have all become jobs has no state.
             if row is None or row[3] or index_of(job_id):
                 events = self._events(job_id, _bounded(own.get(job_id, [])))
-                if (row is not None and row[-1] is not None) or _is_meant(events, wanted):
+                # Without events there is a row alone: what happened to the job is no longer kept.
+                is_judged = row is not None and row[-1] is not None and not wanted.jobs.service_class
+                if events and (is_judged or _is_meant(events, wanted)):
                     yield JobHistory(job_id=job_id, events=events)
 
     def _told_by_times(self, rows: Mapping[int, Times]) -> set[int]:
@@ -134,11 +137,11 @@ class Histories:
     def _events(self, job_id: int, own: Sequence[EventRecord]) -> tuple[EventRecord, ...]:
         if not index_of(job_id):
             return tuple(own)
-        return element_events(self._events_of_array(array_of(job_id)), own, index_of(job_id))
+        return element_events(list(told(self._events_of_array(array_of(job_id)))), own, index_of(job_id))
 
     def _in_record(self, array_id: int, indices: Indices) -> Iterator[int]:
         """Elements with these indices that have not been jobs of their own, as long as the array's row has such."""
-        own = spec_indices(self._events_of_array(array_id))
+        own = self._indices(array_id)
         row = self._store.times_of([array_id]).get(array_id)
         if own and row is not None and row[3]:
             ids = [element_id(array_id, index) for index in indices_of(own) if index in indices]
@@ -146,7 +149,7 @@ class Histories:
             yield from islice((each for each in ids if each not in started), self._most)
 
     def _is_element(self, job_id: int) -> bool:
-        indices = spec_indices(self._events_of_array(array_of(job_id)))
+        indices = self._indices(array_of(job_id))
         return bool(indices) and index_of(job_id) in indices_of(indices)
 
     def _events_of_array(self, array_id: int) -> list[EventRecord]:
@@ -154,24 +157,34 @@ class Histories:
             self._array, self._array_events = array_id, self._store.events_of(array_id)
         return self._array_events
 
+    def _indices(self, array_id: int) -> str:
+        return spec_indices(newest_told(self._events_of_array(array_id)))
+
 
 def elements_too(store: History, ids: Sequence[int]) -> Iterator[int]:
     """The numbers, and of arrays all that their elements could have."""
     for job_id in ids:
         yield job_id
-        if not index_of(job_id) and (indices := spec_indices(store.events_of(job_id))):
+        if not index_of(job_id) and (indices := spec_indices(newest_told(store.events_of(job_id)))):
             yield from (element_id(job_id, index) for index in indices_of(indices))
+
+
+def _is_brief(wanted: HistoryQuery) -> bool:
+    """Whether rows tell enough of jobs that only waited and ran: of a service class only submissions tell."""
+    return wanted.brief and not wanted.jobs.service_class
 
 
 def _is_meant(events: Sequence[EventRecord], wanted: HistoryQuery) -> bool:
     """Whether a job of whose submission the row does not tell everything is one of those that are wanted."""
     jobs, group = wanted.jobs, wanted.jobs.group.rstrip("/")
-    if not (jobs.application or group or wanted.description):
+    if not (jobs.application or group or wanted.description or jobs.service_class):
         return True
     spec = _last_spec(events)
     if spec is None:
         return False
     if (group and spec.group.rstrip("/") != group) or jobs.application not in ("", spec.application):
+        return False
+    if jobs.service_class not in ("", spec.service_class):
         return False
     pattern = wanted.description.replace("[", "[[]").replace("?", "[?]")
     return not pattern or fnmatchcase(spec.description, pattern)

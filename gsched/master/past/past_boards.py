@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gsched.base.errors import BadRequest, Internal, ResourceExhausted
+from gsched.base.errors import BadRequest, Internal, ResourceExhausted, Unavailable
 from gsched.base.moments import shown_utc
 from gsched.config.kept_files import config_of
 from gsched.core.engine import Engine
@@ -36,6 +36,8 @@ KEPT_S = 60.0
 """How long a board is kept that nobody asks any more."""
 MOST_WAITING = 4
 """Questions that may wait for another one's board."""
+TRIES = 3
+"""Looks begin again when the oldest events are taken away meanwhile."""
 AHEAD_S = 1.0
 """A caller's clock may be ahead by so much."""
 
@@ -89,17 +91,33 @@ class PastBoards:
             self._kept = None
 
     def _made(self, at: float) -> PastBoard:
-        config = self._config(at)
+        for _ in range(TRIES):
+            config = self._config(at)
+            state = self._state(at)
+            if state is not None:
+                return board_of(state, config, self._hosts(at), at)
+        raise Unavailable(
+            f"nothing can be said of {shown_utc(at)}: the checkpoint that a look begins with is not there"
+        )
+
+    def _state(self, at: float) -> ClusterState | None:
+        """None: of the events after the checkpoint some are gone, which the state would not tell."""
         state, seq = state_of(self._store.checkpoint_before(at))
+        if seq < self._store.floor().seq:
+            return None
         quarantine = Quarantine(state.quarantined)
         count = apply_all(state, self._store.events(seq, quarantine), quarantine, until=at)
+        if seq < self._store.floor().seq:  # it has risen meanwhile
+            return None
         log.info("the state of %s: %d events after number %d", shown_utc(at), count, seq)
-        return board_of(state, config, self._hosts(at), at)
+        return state
 
     def _config(self, at: float) -> ClusterConfig:
         """Raises BadRequest for a time of which nothing is kept, or that is still to come."""
         if at > self._clock() + AHEAD_S:
             raise BadRequest(f"{shown_utc(at)} is in the future")
+        if gone := self._store.floor().why_not(at):
+            raise BadRequest(gone)
         facts, hosts_since = self._store.configurations(), self._store.hosts_since()
         before = [fact for fact in facts if fact.at <= at]
         if not before or hosts_since is None or hosts_since > at:

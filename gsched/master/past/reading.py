@@ -44,7 +44,7 @@ def main(store: str, socket: str) -> int:
 
     # The same.
     from gsched.base.machine.log_file import FollowingHandler
-    from gsched.master.past.answering import open_server
+    from gsched.master.past.past_server import open_server
 
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(format=form, handlers=[FollowingHandler()])

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.base.errors import NotFound
+from gsched.base.errors import BadRequest, NotFound
 from gsched.core.command import (
     CompareJobs,
     ControlGpus,
@@ -32,10 +32,13 @@ from gsched.master.rpc.control_requests import filter_of
 from gsched.master.rpc.listings import check_filter
 from gsched.master.rpc.replies import filled, part_reply
 from gsched.master.rpc.scheduler_service import ServiceContext, cleared, targets_of
+from gsched.master.upkeep.archived_removal import check_store
+from gsched.master.views.application_views import service_class_views
 from gsched.master.views.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import free_slots, withheld
 from gsched.model.jobs.job import JobSpec
+from gsched.model.views.archive_question import ArchivedJobs, ArchivedPart
 from gsched.model.views.room_view import LimitSection, ReservationView
 from gsched.model.views.view import JobFilter, JobGroupView
 from gsched.wire.messages.convert import from_proto, to_proto
@@ -141,6 +144,15 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         return filled(scheduler_pb2.AnswersReply(), "answers", await self._services.ask(command))
 
     @answers
+    async def RemoveArchived(self, request: Any, context: Any) -> Any:
+        if len(request.job_ids) != len(request.events):
+            raise BadRequest("Bad argument: each job needs the number of its events")
+        part = ArchivedPart(**{name: getattr(request, name) for name in ArchivedPart._fields})
+        check_store(self._services.store, part)
+        wanted = ArchivedJobs(part, dict(zip(request.job_ids, request.events, strict=True)))
+        return scheduler_pb2.RemoveArchivedReply(**(await self._services.remove_archived(wanted))._asdict())
+
+    @answers
     async def ReservationControl(self, request: Any, context: Any) -> Any:
         caller = self._services.auth.caller(context)
         command = ControlReservations(
@@ -179,6 +191,12 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         settings = self._board.config.limit_settings
         sections = [LimitSection(name=name, settings=lines) for name, lines in settings.items()]
         return filled(reply, "sections", sections)
+
+    @answers
+    async def Guarantees(self, request: Any, context: Any) -> Any:
+        reply = filled(scheduler_pb2.GuaranteesReply(), "pools", self._services.loop.gauges.readings.pools)
+        found = await asyncio.to_thread(service_class_views, self._board.config, *self._board.open_jobs())
+        return filled(reply, "classes", found)
 
     @answers
     async def Arrays(self, request: Any, context: Any) -> Any:

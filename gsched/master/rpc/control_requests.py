@@ -6,8 +6,9 @@ It reads; whether the caller may is for the engine to say.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gsched.base.errors import BadRequest
 from gsched.core.command import (
@@ -17,6 +18,8 @@ from gsched.core.command import (
     MoveJobsToBottom,
     MoveJobsToTop,
     PostToJobs,
+    ReleaseSlots,
+    RequestSlots,
     RequeueJobs,
     ResumeJobs,
     RunJobs,
@@ -82,8 +85,12 @@ _COMMANDS: dict[str, Callable[[Any, _Whose], JobCommand]] = {
     "stop": lambda request, whose: StopJobs(*whose, text=request.text),
     "resume": lambda request, whose: ResumeJobs(*whose, text=request.text),
     "requeue": _requeue,
-    "top": lambda request, whose: MoveJobsToTop(*whose, position=request.position or 1),
-    "bottom": lambda request, whose: MoveJobsToBottom(*whose, position=request.position or 1),
+    "release": lambda request, whose: ReleaseSlots(*whose, hosts=tuple(request.hosts), cancels=request.cancels),
+    "request": lambda request, whose: RequestSlots(*whose, slots=request.position),
+    "top": lambda request, whose: MoveJobsToTop(*whose, position=request.position or 1, among_own=request.among_own),
+    "bottom": lambda request, whose: MoveJobsToBottom(
+        *whose, position=request.position or 1, among_own=request.among_own
+    ),
     "exchange": lambda request, whose: ExchangeJobs(*whose),
     "run": lambda request, whose: RunJobs(*whose, hosts=tuple(dict.fromkeys(request.hosts))),
     "post": lambda request, whose: PostToJobs(*whose, box=request.box, text=request.text),

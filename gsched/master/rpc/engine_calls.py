@@ -6,12 +6,13 @@ Lives in the gRPC loop; the engine's thread hands over what it has to say. It de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NamedTuple
 
 from gsched.base.errors import GschedError
 from gsched.core.command import Command
-from gsched.master.engine_thread import EngineLoop, InboxItem
+from gsched.master.engine_thread import EngineLoop, InboxItem, Reply
+from gsched.model.views.archive_question import ArchivedJobs, RemovedArchived
 
 PART_JOBS = 1_000
 """Answers that go together."""
@@ -24,6 +25,16 @@ AnswerPart = tuple[int, Any]
 
 async def ask(loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
     """Put a command into the engine's inbox and await its answer. Raises GschedError when it is refused."""
+    return await _answered(lambda reply: loop.put(InboxItem(command, reply, blobs or {})))
+
+
+async def remove_archived(loop: EngineLoop, wanted: ArchivedJobs) -> RemovedArchived:
+    """Have jobs that an archive has taken out of the store. Raises GschedError; some may be gone then."""
+    removed: RemovedArchived = await _answered(lambda reply: loop.remove_archived(wanted, reply))
+    return removed
+
+
+async def _answered(put: Callable[[Reply], None]) -> Any:
     running = asyncio.get_running_loop()
     future: asyncio.Future[Any] = running.create_future()
 
@@ -38,7 +49,7 @@ async def ask(loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | N
     def reply(answer: Any, error: GschedError | None) -> None:
         running.call_soon_threadsafe(settle, answer, error)
 
-    loop.put(InboxItem(command, reply, blobs or {}))
+    put(reply)
     return await future
 
 

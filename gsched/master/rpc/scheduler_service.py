@@ -29,7 +29,7 @@ from gsched.master.past.job_histories import is_followed
 from gsched.master.past.reader import PastReader
 from gsched.master.reconfig_notes import KnownNotes, fixed, told_at_start
 from gsched.master.rpc.control_requests import job_command
-from gsched.master.rpc.engine_calls import EngineAnswer, ask, ask_in_parts
+from gsched.master.rpc.engine_calls import EngineAnswer, ask, ask_in_parts, remove_archived
 from gsched.master.rpc.listings import check_filter, cluster_view, hosts_reply, queues_reply
 from gsched.master.rpc.replies import filled, job_replies, part_reply
 from gsched.master.store_lineage import FirstNumber
@@ -37,6 +37,7 @@ from gsched.master.views.board import Board
 from gsched.model.event import GPU_CURVES, SubmissionAccepted
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec
 from gsched.model.jobs.notice_targets import check_targets, read_targets
+from gsched.model.views.archive_question import ArchivedJobs, RemovedArchived
 from gsched.model.views.view import (
     EventRecord,
     JobFilter,
@@ -97,6 +98,12 @@ class ServiceContext:
         await self._admit(command)
         async for told in ask_in_parts(self.loop, command, blobs):
             yield told
+
+    async def remove_archived(self, wanted: ArchivedJobs) -> RemovedArchived:
+        """Have jobs that an archive has taken out of the store. Raises GschedError."""
+        if problem := self.problem:
+            raise refusal(problem)
+        return await remove_archived(self.loop, wanted)
 
     async def _admit(self, command: Command) -> None:
         if problem := self.problem:

@@ -1,6 +1,6 @@
-"""Application profiles as gapp shows them: what lsb.applications says, and the slots of their jobs.
+"""Application profiles as gapp shows them, and service classes as gsla does: what their files say, and their jobs.
 
-Pure: everything comes in. Source of the words: bapp(1) of LSF 10.1.
+Pure: everything comes in. Source of the words: bapp(1) and bsla(1) of LSF 10.1.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gsched.config.files.queue_parameters import exit_or_suspend, shared_with_profiles
+from gsched.config.parameters.job_limits import resizable_text
 from gsched.config.parameters.job_surroundings import shown_env_vars
 from gsched.master.views.array_views import ArrayCopy
+from gsched.master.views.queue_views import job_slots
 from gsched.master.views.user_views import SlotCount
 from gsched.model.config import ClusterConfig
-from gsched.model.jobs.job import FINISHED
+from gsched.model.jobs.job import FINISHED, PENDING, JobState
 from gsched.model.queues.application import Application
 from gsched.model.views.catalogue import ApplicationView
+from gsched.model.views.guarantee_view import ServiceClassView
 from gsched.model.views.view import JobView
 
 
@@ -51,10 +54,12 @@ def _view(profile: Application, count: SlotCount) -> ApplicationView:
 def _facts(profile: Application) -> Iterator[tuple[str, str]]:
     """Parameters by LSF's names; only what is set."""
     given = {
-        "TASKLIMIT": " ".join(str(each) for each in profile.task_limit or ()),
+        "TASKLIMIT": "" if profile.job_sizes else " ".join(str(each) for each in profile.task_limit or ()),
+        "JOB_SIZE_LIST": " ".join(str(each) for each in profile.job_sizes),
         "RUNTIME": "" if profile.estimate_s is None else f"{profile.estimate_s / 60:g} min",
         "RES_REQ": profile.res_req,
         "GPU_REQ": profile.gpu_req,
+        "RESIZABLE_JOBS": profile.resizable and resizable_text(profile.resizable),
         "RERUNNABLE": "" if profile.rerunnable is None else ("N", "Y")[profile.rerunnable],
         "REQUEUE_EXIT_VALUES": profile.requeue_exit_values,
         "SUCCESS_EXIT_VALUES": profile.success_exit_values,
@@ -82,3 +87,42 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
 
 def _minutes(seconds: int | None) -> str:
     return "" if seconds is None else f"{seconds // 60} min"
+
+
+_SHOWN = {JobState.SSUSP.value: "SSUSP", JobState.USUSP.value: "USUSP"}
+
+
+def service_class_views(
+    config: ClusterConfig, arrays: Iterable[ArrayCopy], jobs: Iterable[JobView]
+) -> list[ServiceClassView]:
+    """All classes in the file's order."""
+    counts: dict[str, tuple[dict[str, int], dict[str, int]]] = {name: ({}, {}) for name in config.service_classes}
+    for job in jobs:
+        if job.spec.service_class in counts:
+            _add(counts[job.spec.service_class], _shown(job.state), 1, job_slots(job))
+    for array in arrays:
+        spec = array.template.spec
+        if spec.service_class in counts and array.count:
+            _add(counts[spec.service_class], "PEND", array.count, array.count * spec.slots)
+    return [
+        ServiceClassView(
+            name=name,
+            description=each.description,
+            access=each.access,
+            auto_attach=each.auto_attach,
+            jobs=counts[name][0],
+            slots=counts[name][1],
+        )
+        for name, each in config.service_classes.items()
+    ]
+
+
+def _shown(state: str) -> str:
+    if state in PENDING:
+        return "PEND"
+    return "FINISH" if state in FINISHED else _SHOWN.get(state, "RUN")
+
+
+def _add(counts: tuple[dict[str, int], dict[str, int]], state: str, jobs: int, slots: int) -> None:
+    for count, more in zip(counts, (jobs, slots), strict=True):
+        count[state] = count.get(state, 0) + more

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from gsched.core.engine import Engine
 from gsched.master.views.withheld_slots import withheld
 from gsched.model.scheduling.snapshot import Snapshot
+from gsched.model.views.guarantee_view import PoolView
 from gsched.model.views.room_view import LimitView
 from gsched.model.views.view import ShareView
+from gsched.policy.guarantees.pool_views import pool_views
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.order.fairshare import tree_of
 
@@ -29,6 +31,7 @@ class GaugeReadings:
     """One reading. `shares`: fairshare queue -> the rows of all its levels."""
 
     limits: tuple[LimitView, ...] = ()
+    pools: tuple[PoolView, ...] = ()
     shares: Mapping[str, tuple[ShareView, ...]] = field(default_factory=dict)
 
 
@@ -47,7 +50,7 @@ class Gauges:
     def follow(self, engine: Engine, now: float) -> float:
         """Read if it is time to; returns when to call again at the latest, UTC seconds."""
         config = engine.config
-        if not config.limits and all(queue.fairshare is None for queue in config.queues.values()):
+        if not config.limits and not config.pools and all(queue.fairshare is None for queue in config.queues.values()):
             if self.readings != GaugeReadings():
                 self.readings = GaugeReadings()
             return math.inf
@@ -58,6 +61,7 @@ class Gauges:
         snapshot = engine.snapshot(now)
         self.readings = GaugeReadings(
             limits=tuple(LimitUse(snapshot).views()) if config.limits else (),
+            pools=pool_views(LimitUse(snapshot).guarantees) if config.pools else (),
             shares=_shares(engine, snapshot),
         )
         self._read_at, self._is_dirty = now, False

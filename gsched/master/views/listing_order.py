@@ -6,14 +6,12 @@ Waiting elements of arrays are made one by one while somebody reads, so that a l
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Callable, Container, Iterator
 
 import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, index_of
-from gsched.base.indices import Indices, parse_indices
 from gsched.core.control.job_filter import Filterable, admits, name_looks
 from gsched.core.records.array import UnstartedEnd, indices_of
 from gsched.master.views.array_views import ArrayCopy
@@ -21,6 +19,7 @@ from gsched.master.views.published_jobs import Untouched
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.job import FINISHED, PENDING
 from gsched.model.scheduling.snapshot import Rank
+from gsched.model.views.element_names import split_name
 from gsched.model.views.view import JobFilter, JobView
 
 MOST_LOOKS = 50_000_000
@@ -28,21 +27,6 @@ MOST_LOOKS = 50_000_000
 ListedJob = tuple[JobView | Untouched, ArrayCopy | None]
 """A job as it was published, and the array in whose record it waits, if it does."""
 _Served = tuple[tuple[float, Rank], ListedJob]
-
-
-_WITH_INDICES = re.compile(r"(.*)\[([0-9 ,:-]+)\]", re.DOTALL)
-_LARGEST = 2**31 - 1
-
-
-def split_name(pattern: str) -> tuple[Indices | None, str]:
-    """`train[3,5-7]` as its indices and the array's name; None with the pattern as it is if it names no elements."""
-    found = _WITH_INDICES.fullmatch(pattern)
-    if found is None:
-        return None, pattern
-    try:
-        return parse_indices(found[2], _LARGEST), found[1] or "*"
-    except BadRequest:
-        return None, pattern
 
 
 class Listing:

@@ -167,7 +167,8 @@ def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[t
         "USER_SHARES": " ".join(f"[{share.name}, {share.shares}]" for share in queue.fairshare or ()),
         **dict(shown_parameters(queue)),
         "EXCLUDED_USERS": " ".join(queue.excluded_users),
-        "TASKLIMIT": " ".join(str(each) for each in queue.task_limit or ()),
+        "TASKLIMIT": "" if queue.job_sizes else " ".join(str(each) for each in queue.task_limit or ()),
+        "JOB_SIZE_LIST": " ".join(str(each) for each in queue.job_sizes),
         "SLOT_RESERVE": f"{queue.reserve_s:g}" if queue.reserve_s is not None else "",
         "ADMIN_COMMENT": state.comment,
     }

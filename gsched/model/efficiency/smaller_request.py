@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gsched.base.errors import RequirementError
 from gsched.model.efficiency.job_use import JobUse

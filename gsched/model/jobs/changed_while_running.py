@@ -12,6 +12,7 @@ WHILE_RUNNING = (
     LIMITING
     | NOTICES
     | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description", "gpu_idle_ok"}
-    | {"plots", "max_restarts", "restart_on"}
+    | {"resizable", "resize_to"}
+    | {"plots", "max_restarts", "restart_on", "service_class"}
 )
 """What a started job goes by; its agent was told all else at its start. Source: bmod(1), LSB_MOD_ALL_JOBS."""

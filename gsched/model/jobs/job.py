@@ -159,6 +159,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Said at submission and again by `gjobs -l`."""
     application: str = ""
     """-app: application profile of lsb.applications."""
+    service_class: str = ""
+    """-sla: service class of lsb.serviceclasses."""
     pre_exec: str = ""
     """-E: runs on the first execution host before the job; the job waits again when it fails."""
     post_exec: str = ""
@@ -217,6 +219,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """--signal, or CHKPNT_SIGNAL of its queue: by `warning_signal` it saves its state, also before it is preempted."""
     restart_on: tuple[str, ...] = ()
     """--restart-on: what it is run again after (RestartCause), beside what -r says."""
+    resizable: str = ""
+    """Whether its slots may change while it runs (RESIZABLE_JOBS, -ar): RELEASES, GROWS or KEEPS_SLOTS; empty: nobody
+    has said.
+    """
+    resize_to: int = 0
+    """How many slots it is to have (gresize request); 0: as -n says; NO_MORE: no more than it has."""
     max_restarts: int | None = None
     """--max-restarts: how often the system runs it again at most; None: MOST_RESTARTS times, or MAX_JOB_REQUEUE."""
     defaulted: tuple[str, ...] = ()
@@ -228,6 +236,15 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     def run_dir(self) -> str:
         """The job's working directory; relative file names are relative to it."""
         return self.specified_cwd or self.cwd or "/"
+
+    @property
+    def wanted_slots(self) -> int:
+        """How many slots the job is to have once it has started; 0: as many as it has."""
+        if self.resizable not in (RELEASES, GROWS):
+            return 0
+        if self.resize_to > 0:
+            return self.resize_to
+        return self.max_slots if self.resizable == GROWS and self.resize_to != NO_MORE else 0
 
     @property
     def saves_itself(self) -> bool:
@@ -259,6 +276,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
         return f"{self.name}[{index}]" if index else self.name + self.array_text or self.command
 
 
+KEEPS_SLOTS, RELEASES, GROWS = "n", "y", "auto"
+"""RESIZABLE_JOBS: a started job keeps its slots; it may give slots back and ask for more; it also gets more by itself,
+up to the most of -n.
+"""
+MOST_SLOTS = 1_000_000
+"""As many slots one job may ask for."""
+NO_MORE = -1
+"""resize_to of a job whose request for more slots was cancelled, or that has given slots back since."""
 SLURM, PBS = "slurm", "pbs"
 """Front ends."""
 EXIT_SAVED = 99

@@ -10,6 +10,8 @@ import signal
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
 
 class SignalEffect(Enum):
     """What becomes of a job that gets the signal."""
@@ -82,3 +84,14 @@ def read_save_signal(text: str) -> SaveSignal | None:
 def effect_of(number: int) -> SignalEffect:
     """What the signal does to a job."""
     return _EFFECTS.get(number, SignalEffect.PASS_ON)  # type: ignore[call-overload, no-any-return]
+
+
+class OwedSignal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A signal that somebody has asked for, until all these hosts have told that they have sent it."""
+
+    number: int
+    signal: int
+    hosts: tuple[str, ...]
+    reason: str = ""
+    target: str = ""
+    step: int | None = None

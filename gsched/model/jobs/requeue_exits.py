@@ -11,10 +11,11 @@ REQUEUE_EXIT_VALUES, and bsub(1), option -Q.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
+
+import msgspec
 
 _SUCCESS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
 _EXCLUDE = re.compile(r"\bEXCLUDE\s*\(([^()]*)\)", re.IGNORECASE)
@@ -42,8 +43,7 @@ RESTART_CAUSES = tuple(cause for cause in RestartCause if cause is not RestartCa
 """What --restart-on may name."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequeueValues:
+class RequeueValues(msgspec.Struct, frozen=True):
     """`codes`: the job is requeued; `elsewhere`: requeued, and never again on the same host."""
 
     codes: frozenset[int] = frozenset()

@@ -15,7 +15,9 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""
     task_limit: tuple[int, int, int] | None = None
-    """TASKLIMIT: least, default and most slots of one job."""
+    """TASKLIMIT: least, default and most slots of one job; with JOB_SIZE_LIST those of its sizes."""
+    job_sizes: tuple[int, ...] = ()
+    """JOB_SIZE_LIST, as of a queue."""
     run_limit_s: int | None = None
     estimate_s: int | None = None
     """RUNTIME."""
@@ -24,6 +26,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     res_req: str = ""
     gpu_req: str = ""
     rerunnable: bool | None = None
+    resizable: str = ""
     requeue_exit_values: str = ""
     success_exit_values: str = ""
     nice: int | None = None

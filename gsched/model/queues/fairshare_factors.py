@@ -19,6 +19,8 @@ class FairshareFactors(msgspec.Struct, frozen=True, kw_only=True):
     cpu_time: float = 0.7
     run_time: float = 0.7
     run_job: float = 3.0
+    job_count: bool = False
+    """FAIRSHARE_JOB_COUNT: RUN_JOB_FACTOR weighs jobs, and not their slots."""
     committed_run_time: float = 0.0
     gpu_run_time: float = 0.0
     hist_hours: float = 5.0

@@ -75,5 +75,7 @@ class HeldCounts(msgspec.Struct):
     """(user, host) -> slots."""
     user: dict[str, int] = {}
     """User -> slots."""
+    pools: dict[str, dict[tuple[str, str], float]] = {}
+    """Guaranteed pool -> (service class with a share in it or "", host) -> units; of whole hosts: jobs."""
     section: dict[str, dict[tuple[str, str, str, str, str], dict[str, float]]] = {}
     """Limit -> (user, queue, host, project, application), "" where it tells nobody apart -> resource -> amount."""

@@ -1,5 +1,7 @@
-"""Which started jobs are not preempted: NO_PREEMPT_RUN_TIME, NO_PREEMPT_FINISH_TIME and MAX_JOB_PREEMPT, which cluster,
-queue and application profile may set. Source: lsb.params(5), lsb.queues(5), lsb.applications(5).
+"""Which started jobs are not preempted: NO_PREEMPT_RUN_TIME, NO_PREEMPT_FINISH_TIME, NO_PREEMPT_INTERVAL and
+MAX_JOB_PREEMPT, which cluster, queue and application profile may set.
+
+Source: lsb.params(5), lsb.queues(5), lsb.applications(5).
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ class Sparing(msgspec.Struct, frozen=True):
     """NO_PREEMPT_FINISH_TIME: nor one that is to run so long yet, or shorter."""
     most: int | None = None
     """MAX_JOB_PREEMPT: nor one that was preempted so often."""
+    interval_s: int | None = None
+    """NO_PREEMPT_INTERVAL: nor one that has run for less, in seconds, since it started or last went on."""
 
     def over(self, other: Sparing) -> Sparing:
         """This, and where it says nothing the other."""
@@ -41,10 +45,15 @@ class Sparing(msgspec.Struct, frozen=True):
             other.run if self.run is None else self.run,
             other.finish if self.finish is None else self.finish,
             other.most if self.most is None else self.most,
+            other.interval_s if self.interval_s is None else self.interval_s,
         )
 
-    def spares(self, ran_s: float, total_s: float | None, preempted: int) -> bool:
-        """Whether a job is spared that has run for `ran_s` seconds of `total_s` (None: nobody knows)."""
+    def spares(self, ran_s: float, total_s: float | None, preempted: int, unbroken_s: float) -> bool:
+        """Whether a job is spared that has run for `ran_s` seconds of `total_s` (None: nobody knows), the last
+        `unbroken_s` of them without having been suspended.
+        """
+        if self.interval_s is not None and unbroken_s < self.interval_s:
+            return True
         if self.most is not None and preempted >= self.most:
             return True
         enough = self.run.seconds(total_s) if self.run is not None else None

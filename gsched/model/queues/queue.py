@@ -72,7 +72,9 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     processor_limit: float | None = None
     """PJOB_LIMIT: slots of the queue on one host for each of its CPUs."""
     task_limit: tuple[int, int, int] | None = None
-    """TASKLIMIT (PROCLIMIT): least, default and most slots of one job."""
+    """TASKLIMIT (PROCLIMIT): least, default and most slots of one job; with JOB_SIZE_LIST those of its sizes."""
+    job_sizes: tuple[int, ...] = ()
+    """JOB_SIZE_LIST: the only numbers of slots that a job may have, the default first; empty: any."""
     run_limit_s: int | None = None
     default_run_limit_s: int | None = None
     estimate_s: int | None = None
@@ -102,6 +104,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     interactive: str = "YES"
     """Which jobs it takes: `NO` none that are interactive, `ONLY` none that are not, `YES` both."""
     rerunnable: bool = False
+    resizable: str = ""
+    """RESIZABLE_JOBS, see gsched.model.jobs.job.RELEASES; empty: as in lsb.params."""
     requeue_exit_values: str = ""
     success_exit_values: str = ""
     """SUCCESS_EXIT_VALUES: exit codes, beside 0, with which a job is DONE (gsched.model.jobs.requeue_exits)."""
@@ -157,6 +161,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     reserve_s: float | None = None
     """SLOT_RESERVE or RESOURCE_RESERVE: how long a job that cannot start keeps its reservation before it pauses for one
     cycle; None: no pause."""
+    ignores_guarantees: bool = False
+    """SLA_GUARANTEES_IGNORE: its jobs may use what is guaranteed to service classes, and preempt jobs of them."""
     new_job_delay_s: float = 0.0
     """NEW_JOB_SCHED_DELAY."""
     accept_interval_s: float | None = None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
+
+USER_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+\\-]{0,254}\$?")
+"""Names of users that travel; what a shell, a log or a header could take for something else is none."""
 
 
 class Share(msgspec.Struct, frozen=True):

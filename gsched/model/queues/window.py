@@ -38,11 +38,29 @@ class Window(msgspec.Struct, frozen=True):
         minute = minute_of_week % span
         return min((edge - minute - 1) % span + 1 for edge in (self.start, self.end))
 
+    def until_end_min(self, minute_of_week: int) -> int:
+        """Minutes until it closes; 0: it is closed."""
+        if not self.is_open(minute_of_week):
+            return 0
+        return (self.end - minute_of_week - 1) % (WEEK_MIN if self.weekly else DAY_MIN) + 1
+
 
 def is_open(windows: Iterable[Window], minute_of_week: int) -> bool:
     """Whether one of the windows is open; no windows at all means always."""
     windows = tuple(windows)
     return not windows or any(window.is_open(minute_of_week) for window in windows)
+
+
+def open_min(windows: Iterable[Window], minute_of_week: int) -> int:
+    """For how many minutes one of the windows after another is open without a gap: 0 to WEEK_MIN, which is always."""
+    windows, minutes = tuple(windows), 0
+    while minutes < WEEK_MIN:
+        at = (minute_of_week + minutes) % WEEK_MIN
+        more = max((window.until_end_min(at) for window in windows), default=0)
+        if not more:
+            return minutes
+        minutes += more
+    return WEEK_MIN
 
 
 def windows_text(windows: Iterable[Window]) -> str:

@@ -19,6 +19,7 @@ from gsched.model.ledgers.allocation import Allocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.queues.fairshare_factors import FairshareFactors
+from gsched.model.queues.guarantee import GuaranteePool
 from gsched.model.queues.limit import HeldCounts, Limit
 from gsched.model.queues.preempt_sparing import NOBODY_SPARED, Sparing
 from gsched.model.queues.queue import Queue
@@ -82,6 +83,8 @@ class Bucket(NamedTuple):
     """Number of the array when it has a slot limit (%n), else 0."""
     application: str = ""
     """Application profile."""
+    service_class: str = ""
+    """-sla."""
 
 
 class JobKind(NamedTuple):
@@ -199,6 +202,8 @@ class Running(NamedTuple):
     """Of one that is ending so as to have another number of GPUs: what it holds as soon as it has ended."""
     gives_to: tuple[int, ...] = ()
     """Jobs that are known to get GPUs which such a one gives back."""
+    wants_slots: int = 0
+    """How many slots it is to have; 0: as many as it has."""
     may_move: bool = False
     """It may be moved off its one GPU when it is suspended, where its host can do that."""
     moved_off: Allocation | None = None
@@ -257,6 +262,8 @@ class FairshareUse:
     run_s: float = 0.0
     """Of jobs that run now."""
     slots: int = 0
+    jobs: int = 0
+    """That hold the slots."""
     hist_gpu_s: float = 0.0
     """Of finished jobs: run time multiplied by the GPUs that the job held alone, summed over jobs."""
     gpu_s: float = 0.0
@@ -285,7 +292,11 @@ class Snapshot:
     """Queue -> why it starts nothing now (inactivated, window closed), as a pending reason."""
     applications: Container[str] | None = None
     """Application profiles that exist; None: all that jobs name."""
+    application_tasks: Mapping[str, int] = field(default_factory=dict)
+    """Application profile -> most slots of one job, where it says so (TASKLIMIT)."""
     limits: tuple[Limit, ...] = ()
+    guarantees: tuple[GuaranteePool, ...] = ()
+    """Pools of which something is guaranteed to service classes."""
     gpu_seconds: Mapping[str, float] = field(default_factory=dict)
     """Budget limit's name and member (`NAME`, `NAME/user`) -> GPU seconds used within its window."""
     minute_of_week: int = 0
@@ -346,6 +357,8 @@ class Snapshot:
     """How long a job that is asked to end may take."""
     elastic: Collection[int] = ()
     """Started jobs that take a range of numbers of GPUs (num=2..8)."""
+    growing: Collection[int] = ()
+    """Started jobs that are to have more slots."""
     gpu_grow_interval_s: float = 600.0
     """So long such a job runs with as many as it has before it may get more."""
     shows_all_waiting: bool = True
@@ -368,6 +381,14 @@ class Resize:
     def gpus(self) -> int:
         """So many it holds then."""
         return sum(len(part.gpus) for part in self.allocation.hosts)
+
+
+class Growth(msgspec.Struct, frozen=True, gc=False):
+    """A started job gets more slots, and goes on as it is."""
+
+    job_id: int
+    allocation: Allocation
+    """What it holds then."""
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
@@ -413,6 +434,9 @@ class Plan:
     at once if nothing starts.
     """
     resized: tuple[Resize, ...] = ()
+    grown: tuple[Growth, ...] = ()
+    deferred: frozenset[Bucket] = frozenset()
+    """Of a truncated one: who may borrow from service classes, and was not served again after their jobs."""
 
     def starts(self, job_id: int) -> bool:
         """Whether the job is among those that are placed."""

@@ -127,6 +127,12 @@ class AccountFilter(msgspec.Struct, frozen=True, kw_only=True):
     dispatched: TimeSpan = TimeSpan()
     reservation: str = ""
     application: str = ""
+    service_class: str = ""
+
+    @property
+    def is_of_submission(self) -> bool:
+        """Whether the submission alone tells what is asked for, and no row of the store does."""
+        return bool(self.reservation or self.service_class)
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):

@@ -127,6 +127,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only array elements."""
     application: str = ""
     """-app: jobs of this application profile; not of histories."""
+    service_class: str = ""
+    """-sla: jobs of this service class; not of histories."""
 
 
 class ResourceValue(msgspec.Struct, frozen=True, kw_only=True):

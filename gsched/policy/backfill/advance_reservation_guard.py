@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from gsched.base.coded_text import coded
 from gsched.base.moments import shown_utc
 from gsched.model.ledgers.allocation import HostAllocation
-from gsched.model.scheduling.snapshot import Bucket
+from gsched.model.scheduling.snapshot import Bucket, Running
 from gsched.policy.future.advance_reservation_windows import in_the_way
 from gsched.policy.future.future_ledgers import Future
 from gsched.policy.requirement.reasons import Reason
@@ -30,7 +30,11 @@ class AdvanceReservationGuard:
         self._snapshot = future.snapshot
         self._now = future.now
         self._windows = {window.name: window for window in future.snapshot.reservations}
-        self._suspended = self._suspended_slots()
+        self._suspended: dict[str, list[tuple[int, int]]] = {}
+        """Host -> (queue's priority, slots) of each preempted job that is to go on there."""
+        running = self._snapshot.running
+        keys = self._snapshot.ledger.suspended
+        self.suspended(each for key in keys if (each := running.get(key[0])) is not None and not each.is_ending)
 
     def hosts(self) -> Iterable[str]:
         """Hosts that somebody has a right to."""
@@ -89,15 +93,12 @@ class AdvanceReservationGuard:
             return Reason(INACTIVE, coded("numbers.reservation_gpus", len(part.gpus), window.name, gpus, part.host))
         return None
 
-    def _suspended_slots(self) -> dict[str, list[tuple[int, int]]]:
-        """Host -> (queue's priority, slots) of each preempted job that is to go on there."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        for (job_id, _), allocation in self._snapshot.ledger.suspended.items():
-            running = self._snapshot.running.get(job_id)
-            if running is not None and not running.is_ending:
-                for part in allocation.hosts:
-                    found.setdefault(part.host, []).append((self._future.priority(running.bucket), part.slots))
-        return found
+    def suspended(self, jobs: Iterable[Running]) -> None:
+        """These have given their slots, before the cycle or in it, and are to have them again."""
+        for running in jobs:
+            priority = self._future.priority(running.bucket)
+            for part in running.allocation.hosts:
+                self._suspended.setdefault(part.host, []).append((priority, part.slots))
 
     def after_suspended(self, part: HostAllocation, bucket: Bucket) -> Reason | None:
         waiting = self._suspended.get(part.host)

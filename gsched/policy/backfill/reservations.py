@@ -272,6 +272,10 @@ class Reservations:
             answer = self._entry.answer(job_id, bucket, text, self._now, self._making.open_hosts, frozenset())
             self._table.confirm(job_id, structs.replace(answer, was_sought=False, first_told=math.inf))
 
+    def may_use(self, bucket: Bucket, demand: Demand, hosts: Collection[str]) -> bool:
+        """Whether a job of the bucket would have anything of these hosts if nothing ran anywhere."""
+        return self._planner.may_use(bucket, demand, hosts)
+
     def hold(self, job_id: int, bucket: Bucket, allocation: Allocation, at: float) -> PlannedStart | None:
         """Hold an allocation for a job whose victims are ending and that starts at `at`; None if it may not have it."""
         booking = self._planner.fit.booking(job_id, bucket, allocation, at)

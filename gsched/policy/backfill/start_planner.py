@@ -343,9 +343,24 @@ class Planner:
         assert self._known is not None
         found = np.full(len(usable), self._ahead.opens(bucket, needs))
         if found.size and found[0] < math.inf:
-            for row in np.flatnonzero(usable).tolist():
-                found[row] = max(found[row], self._ahead.opens(bucket, needs, self._known.names[row]))
+            rows = np.flatnonzero(usable)
+            names = (self._known.names[row] for row in rows.tolist())
+            found[rows] = np.maximum(found[rows], list(self._ahead.opens_on(bucket, needs, names)))
         return found
+
+    def may_use(self, bucket: Bucket, demand: Demand, hosts: Collection[str]) -> bool:
+        """Whether a job of the bucket would have anything of these hosts if nothing ran anywhere. What moves with load
+        counts as met.
+        """
+        order = sorted(self._trial.candidates(bucket, demand), key=lambda host: host not in hosts)
+        if all(need.on_one for need in self._trial.needs(bucket, demand)):
+            order = [host for host in order if host in hosts]
+        if not order or order[0] not in hosts:
+            return False
+        found = self._trial.place(bucket, demand, order, lambda host: self._snapshot.ledger.host(host).emptied())
+        if isinstance(found, Reason):
+            return _changes(found, demand)
+        return any(part.host in hosts for part in found.hosts)
 
     # -- words ----------------------------------------------------------------------------------------------------
 
@@ -366,11 +381,16 @@ class Planner:
         found = self._trial.place(bucket, demand, hosts, lambda host: self._snapshot.ledger.host(host).emptied())
         if isinstance(found, Reason):
             told = coded("reason.with_numbers", found.text, found.detail) if found.detail else found.text
-            changes = found.text == UNSATISFIED and any(
-                not term.select.names <= _LASTING for choice in demand.choices for term in choice.terms
-            )
-            return coded(UNKNOWN if changes else NEVER, told)
+            return coded(UNKNOWN if _changes(found, demand) else NEVER, told)
         return OTHERS_FIRST
+
+
+def _changes(refused: Reason, demand: Demand) -> bool:
+    """Whether the hosts that were refused may be others when their load is another."""
+    if refused.text != UNSATISFIED:
+        return False
+    terms = (term for choice in demand.choices for term in choice.terms)
+    return any(not term.select.names <= _LASTING for term in terms)
 
 
 def _earliest(known: Releases, needs: Sequence[Need], usable: HostMask) -> npt.NDArray[np.float64]:

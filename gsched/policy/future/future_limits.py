@@ -8,7 +8,7 @@ is not asked. Times are UTC seconds, infinite when nobody knows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.jobs.reason import NEVER, UNKNOWN
@@ -175,6 +175,19 @@ class LimitsAhead:
             return math.inf
         return min(self._opens(bucket, need, host) for need in needs)
 
+    def opens_on(self, bucket: Bucket, needs: Sequence[Need], hosts: Iterable[str]) -> Iterator[float]:
+        """`opens` for each of the hosts: asked once of those that are alike to limits."""
+        assert self._limits is not None
+        known: dict[tuple[bool, ...], float] = {}
+        for host in hosts:
+            kind = self._limits.alike(bucket, host)
+            if kind is None:
+                yield self.opens(bucket, needs, host)
+                continue
+            if kind not in known:
+                known[kind] = self.opens(bucket, needs, host)
+            yield known[kind]
+
     def shared_lacks(self, bucket: Bucket, need: Need, host: str) -> dict[LimitCounter, float]:
         """What the job lacks on the host of resources that hosts share when those have ended that are ending; empty
         where it lacks nothing, or where another limit keeps it out.
@@ -255,6 +268,9 @@ class LimitsAhead:
     def bars(self, bucket: Bucket, host: str) -> bool:
         return self._limits is not None and self._limits.bars(bucket, host)
 
+    def alike(self, bucket: Bucket, host: str) -> tuple[bool, ...] | None:
+        return None if self._limits is None else self._limits.alike(bucket, host)
+
     def slots_left(self, bucket: Bucket, at: float, others: Sequence[Booking]) -> float:
         """Slots that a job of the bucket may take at the time, wherever they are."""
         one = HostAllocation(host="", slots=1)
@@ -287,12 +303,20 @@ class LimitsThen:
         self._bucket = bucket
         self._at = at
         self._others = others
+        self._known: dict[Hashable, Reason | None] = {}
+        """What was said of parts on hosts that are alike to limits."""
 
     def part_reason(self, part: HostAllocation) -> Reason | None:
         """Why the job may not have the part."""
         if self._ahead.bars(self._bucket, part.host):
             return Reason(NOT_HERE, part.host)
-        return self.reason((part,))
+        kind = None if part.gpus else self._ahead.alike(self._bucket, part.host)
+        if kind is None:
+            return self.reason((part,))
+        asked = (kind, part.slots, tuple(part.amounts.items()), part.courses)
+        if asked not in self._known:
+            self._known[asked] = self.reason((part,))
+        return self._known[asked]
 
     def reason(self, parts: Sequence[HostAllocation]) -> Reason | None:
         """Why the job may not have all the parts."""

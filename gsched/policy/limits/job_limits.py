@@ -32,6 +32,8 @@ from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.queues.limit import Limit
 from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.views.room_view import LimitView
+from gsched.policy.guarantees.guarantee_use import GuaranteeUse
+from gsched.policy.limits.guarantee_claims import guarantee_claims, guarantee_reason
 from gsched.policy.limits.limit_claims import (
     GROUP_TEXTS,
     OF_ARRAY,
@@ -57,6 +59,8 @@ class LimitUse:
         self._snapshot = snapshot
         self._counts = CycleCounts(snapshot)
         self._sections = SectionUse(snapshot, self._counts, needs)
+        self.guarantees = GuaranteeUse(snapshot, self._counts.base.pools if snapshot.guarantees else None)
+        """What is kept free for service classes, a limit for all others."""
         self._queue: dict[str, int] = {}
         self._owner: dict[tuple[str, str], int] = {}
         self._job_groups: dict[str, int] = {}
@@ -129,7 +133,7 @@ class LimitUse:
         """
         snapshot = self._snapshot
         has_sections = any(not limit.is_shared_resource for limit in snapshot.limits)
-        is_limited = self._has_user_limits or has_sections or snapshot.processor_limits
+        is_limited = self._has_user_limits or has_sections or snapshot.processor_limits or snapshot.guarantees
         if is_limited or self._limits_users_of_hosts():
             return frozenset()
         return frozenset(
@@ -146,6 +150,14 @@ class LimitUse:
 
     def has_host_limits(self, bucket: Bucket) -> bool:
         """Whether `room`, `host_reason` and `allocation_reason` can say anything about jobs of the bucket."""
+        return self.guarantees.concerns(bucket) or self._has_other_host_limits(bucket)
+
+    def alike(self, bucket: Bucket, host: str) -> tuple[bool, ...] | None:
+        """Hosts of which this is the same have the same `claims` for the same part; None: of no other host they are."""
+        return None if self._has_other_host_limits(bucket) else self.guarantees.alike(host)
+
+    def _has_other_host_limits(self, bucket: Bucket) -> bool:
+        """Whether anything but guaranteed pools looks at single hosts."""
         queue = self._snapshot.queues.get(bucket.queue)
         if queue is not None and (queue.host_limit is not None or queue.processor_limit is not None):
             return True
@@ -158,7 +170,7 @@ class LimitUse:
         if self._foreign_denial(bucket, host) is not None:
             return 0
         left = min((allowed - used for _, _, used, allowed in self._host_slot_limits(bucket, host)), default=math.inf)
-        return max(0, min(left, self._sections.room(bucket, host)))
+        return max(0, min(left, self._sections.room(bucket, host), self.guarantees.room(bucket, host)))
 
     def host_reason(self, bucket: Bucket, host: str, part: HostAllocation) -> LimitDenial | None:
         """Why a job of the bucket may not have that part on the host."""
@@ -168,7 +180,7 @@ class LimitUse:
         for text, _, used, allowed in self._host_slot_limits(bucket, host):
             if used + part.slots > allowed:
                 return LimitDenial(text, coded("limit.wanted_on", part.slots, used, allowed, host))
-        return self._sections.place_reason(bucket, (part,))
+        return self._sections.place_reason(bucket, (part,)) or self._guarantee_reason(bucket, (part,))
 
     def allocation_reason(self, bucket: Bucket, allocation: Allocation) -> LimitDenial | None:
         """Why a job of the bucket may not have the whole allocation: every limit, with what it takes in fact."""
@@ -178,24 +190,38 @@ class LimitUse:
         for part in parts:
             denial = denial or self.host_reason(bucket, part.host, part)
         if denial is None and len(parts) > 1:
-            denial = self._sections.place_reason(bucket, parts)
+            denial = self._sections.place_reason(bucket, parts) or self._guarantee_reason(bucket, parts)
         return denial
+
+    def _guarantee_reason(self, bucket: Bucket, parts: Sequence[HostAllocation]) -> LimitDenial | None:
+        refused = self.guarantees.refusal(bucket, parts)
+        return None if refused is None else guarantee_reason(refused, bucket, self.guarantees)
 
     def count(self, bucket: Bucket, allocation: Allocation) -> None:
         """A job of the bucket starts with that allocation."""
         if self.says_nothing(bucket):
             return
-        slots = allocation.slots
-        self._queue[bucket.queue] = self._queue.get(bucket.queue, 0) + slots
-        owner = (bucket.queue, bucket.user)
-        self._owner[owner] = self._owner.get(owner, 0) + slots
         if bucket.job_group:
             for group in groups_above(bucket.job_group):
                 self._job_groups[group] = self._job_groups.get(group, 0) + 1
         if bucket.array:
             self._arrays[bucket.array] = self._arrays.get(bucket.array, 0) + 1
+        self._count_held(bucket, allocation)
+
+    def count_growth(self, bucket: Bucket, before: Allocation, after: Allocation) -> None:
+        """A job of the bucket that was counted with `before` has `after` from now on: it is no other job by that."""
+        if not self.says_nothing(bucket):
+            self._count_held(bucket, before, -1)
+            self._count_held(bucket, after)
+
+    def _count_held(self, bucket: Bucket, allocation: Allocation, sign: int = 1) -> None:
+        slots = sign * allocation.slots
+        self.guarantees.count(bucket, allocation.hosts, sign)
+        self._queue[bucket.queue] = self._queue.get(bucket.queue, 0) + slots
+        owner = (bucket.queue, bucket.user)
+        self._owner[owner] = self._owner.get(owner, 0) + slots
         if self._counts_are_asked_for():
-            self._counts.added.count(bucket, allocation)
+            self._counts.added.count(bucket, allocation, sign)
             for group in self._limited_groups(bucket.user):
                 self._group_slots[group] = self._group_used(group) + slots
 
@@ -222,6 +248,7 @@ class LimitUse:
             for text, counter, used, allowed in self._host_slot_limits(bucket, part.host) if part.host else ():
                 yield LimitClaim(counter, part.slots, used, allowed, text)
         yield from self._sections.claims(bucket, parts, minute)
+        yield from guarantee_claims(self.guarantees, bucket, parts)
 
     def budgets(self, bucket: Bucket) -> Iterator[tuple[Limit, AnyText, float]]:
         """See SectionUse."""
@@ -250,7 +277,7 @@ class LimitUse:
         groups += [self._snapshot.user_groups.get(name, ()) for name in self._snapshot.processor_limits]
         if any({one.user, EVERYBODY} & {*members} and {other.user, EVERYBODY} & {*members} for members in groups):
             return True
-        return self._sections.may_share(one, other)
+        return self.guarantees.are_there or self._sections.may_share(one, other)
 
     def until_change_min(self, bucket: Bucket, minute: int) -> int | None:
         """Minutes until what is allowed of a section that concerns the bucket may change; None: it does not."""

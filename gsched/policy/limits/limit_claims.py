@@ -12,6 +12,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.queues.limit import PER_PROCESSOR, SLOTS
 from gsched.model.scheduling.snapshot import Bucket
+from gsched.policy.guarantees.pool_state import PoolState
 from gsched.policy.limits.limit_counts import CountedSection, Member
 from gsched.policy.limits.limit_members import EVERYBODY, groups_above
 
@@ -21,6 +22,7 @@ OF_QUEUE_USER: Final = "user of a queue"
 OF_ARRAY: Final = "array"
 OF_JOB_GROUP: Final = "job group"
 OF_SECTION: Final = "section"
+OF_POOL: Final = "pool"
 
 
 # Pending reasons of LSF for limits of slots: it is full; it has not enough for a parallel job.
@@ -44,6 +46,8 @@ class LimitCounter(NamedTuple):
     section: CountedSection | None = None
     member: Member = ("", "", "", "", "")
     resource: str = ""
+    pool: PoolState | None = None
+    """Units of it that are guaranteed to none but `members`."""
 
     @property
     def on_host(self) -> str:
@@ -61,6 +65,8 @@ class LimitCounter(NamedTuple):
             return f"{self.resource} (limit {self.section.name})"
         if self.kind in (OF_ARRAY, OF_JOB_GROUP):
             return f"jobs of {self.kind} {self.name}"
+        if self.pool is not None:
+            return f"{self.pool.pool.noun} of pool {self.name} that are guaranteed to no other service class"
         whose = f"queue {self.name}" if self.name else ""
         users = f"{', '.join(self.members[:3])}{', ...' if len(self.members) > 3 else ''}"
         owner = " by ".join(each for each in (whose, users) if each)
@@ -78,6 +84,9 @@ class LimitCounter(NamedTuple):
             if not self.section.concerns(bucket):
                 return 0.0
             return self.section.takes(bucket, parts).get(self.member, {}).get(self.resource, 0.0)
+        if self.pool is not None:
+            owner = self.pool.owner_of(bucket)
+            return self.pool.taken(parts) if not owner or owner in self.members else 0.0
         if self.kind == OF_ARRAY:
             return float(str(bucket.array) == self.name)
         if self.kind == OF_JOB_GROUP:

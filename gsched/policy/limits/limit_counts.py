@@ -10,9 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
-from gsched.model.queues.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, HeldCounts, Limit
+from gsched.model.ledgers.held_amounts import amount_of
+from gsched.model.queues.guarantee import GuaranteePool
+from gsched.model.queues.limit import JOBS, SLOTS, Consumers, HeldCounts, Limit
 from gsched.model.queues.window import is_open
 from gsched.model.scheduling.snapshot import Bucket, Running, Snapshot
+from gsched.policy.guarantees.pool_units import taken_units
 
 Member = tuple[str, str, str, str, str]
 """(user, queue, host, project, application profile) that an amount is counted for; "" where the section does not tell
@@ -127,17 +130,6 @@ def may_reserve(requirement: str, resource: str) -> bool:
     return resource in requirement.partition("rusage")[2]
 
 
-def amount_of(part: HostAllocation, resource: str) -> float:
-    """How much of a limit's resource is held there. `ngpus`: devices however claimed."""
-    if resource in (SLOTS, PER_PROCESSOR):
-        return part.slots
-    if resource == GPUS:
-        return len(part.gpus)
-    if resource.startswith("ngpus"):
-        return sum(gpu.claim == resource for gpu in part.gpus)
-    return part.amounts.get(PARTS.get(resource, resource), 0.0)
-
-
 class LimitCounts:
     """What started jobs hold of whatever limits can be set on, kept job by job.
 
@@ -145,8 +137,15 @@ class LimitCounts:
     ended. Suspended jobs still hold. `held` is what a snapshot carries.
     """
 
-    def __init__(self, limits: Iterable[Limit] = (), running: Iterable[Running] = ()) -> None:
+    def __init__(
+        self,
+        limits: Iterable[Limit] = (),
+        running: Iterable[Running] = (),
+        pools: Iterable[GuaranteePool] = (),
+    ) -> None:
         self.sections = [CountedSection(limit) for limit in limits if limit.amounts]
+        # Jobs share GPUs, so what is used of them is no sum over jobs: PoolState counts the devices.
+        self._pools = tuple(pool for pool in pools if not pool.counts_gpus)
         self.held = HeldCounts()
         for each in running:
             self.add(each, 1)
@@ -165,6 +164,19 @@ class LimitCounts:
         for section in self.sections:
             if section.concerns(bucket):
                 self._count_section(section, bucket, allocation, sign)
+        for pool in self._pools:
+            self._count_pool(pool, bucket, allocation, sign)
+
+    def _count_pool(self, pool: GuaranteePool, bucket: Bucket, allocation: Allocation, sign: int) -> None:
+        units = self.held.pools.setdefault(pool.name, {})
+        owner = bucket.service_class if bucket.service_class in pool.shares else ""
+        for part in allocation.hosts:
+            if pool.hosts.has(part.host):
+                left = units.get((owner, part.host), 0.0) + sign * taken_units(pool, part)
+                if abs(left) < _CRUMB:
+                    units.pop((owner, part.host), None)
+                else:
+                    units[owner, part.host] = left
 
     def _count_section(self, section: CountedSection, bucket: Bucket, allocation: Allocation, sign: int) -> None:
         members = self.held.section.setdefault(section.name, {})
@@ -192,7 +204,8 @@ class CycleCounts:
     def base(self) -> HeldCounts:
         """Counts of the started jobs; counted here once if the core has not kept it, and only if a limit asks."""
         if self._base is None:
-            self._base = LimitCounts(self._snapshot.limits, self._snapshot.running.values()).held
+            seen = self._snapshot
+            self._base = LimitCounts(seen.limits, seen.running.values(), seen.guarantees).held
         return self._base
 
     def of_user(self, user: str) -> int:

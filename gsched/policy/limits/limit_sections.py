@@ -42,6 +42,8 @@ class LimitDenial(NamedTuple):
     text: AnyText
     detail: AnyText = ""
     scope: str = BUCKET
+    hosts: tuple[str, ...] = ()
+    """Further hosts that refuse the same part for the same reason."""
 
     @property
     def reason(self) -> PendingReason:

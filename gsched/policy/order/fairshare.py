@@ -40,8 +40,8 @@ class ShareNode:
     """A user or a group in a share tree with the use of everybody below it."""
 
     __slots__ = (
-        *("adjust", "children", "gpus", "is_group", "load", "name", "parent", "reserved", "shares", "slots", "use"),
-        "weight",
+        *("adjust", "children", "gpus", "is_group", "jobs", "load", "name", "parent", "reserved", "shares", "slots"),
+        *("use", "weight", "weighs_jobs"),
     )
 
     def __init__(self, name: str, shares: int, parent: ShareNode | None, weight: float, *, is_group: bool) -> None:
@@ -52,9 +52,12 @@ class ShareNode:
         self.children: dict[str, ShareNode] = {}
         self.weight = weight
         """RUN_JOB_FACTOR."""
+        self.weighs_jobs: bool = parent is not None and parent.weighs_jobs
+        """FAIRSHARE_JOB_COUNT."""
         self.load = 0.0
         """Everything of the formula but the slots."""
         self.slots = 0
+        self.jobs = 0
         self.reserved = 0
         """Slots that are free and kept for pending jobs; they do not count in the priority."""
         self.gpus = 0
@@ -64,7 +67,8 @@ class ShareNode:
     @property
     def priority(self) -> float:
         """The dynamic priority; the larger, the sooner served."""
-        return self.shares / max(self.load + (1 + self.slots) * self.weight, LEAST_LOAD)
+        held = self.jobs if self.weighs_jobs else self.slots
+        return self.shares / max(self.load + (1 + held) * self.weight, LEAST_LOAD)
 
     def __repr__(self) -> str:
         return f"ShareNode({self.name}, shares={self.shares}, slots={self.slots}, load={self.load:g})"
@@ -88,6 +92,7 @@ class ShareTree:
         self._leaves: dict[tuple[str, str], ShareNode] = {}
         self._levels: dict[ShareNode, tuple[Share, ...]] = {}
         self.root = ShareNode("", 1, None, factors.run_job, is_group=True)
+        self.root.weighs_jobs = factors.job_count
         self._divide(self.root, queue.fairshare or _EQUAL, ())
         for member, used in use.items():
             user_group, _, user = member.rpartition("/")
@@ -119,6 +124,7 @@ class ShareTree:
         node: ShareNode | None = leaf
         while node is not None:
             node.slots += slots
+            node.jobs += 1
             node.gpus += gpus
             node = node.parent
 
@@ -225,6 +231,7 @@ class ShareTree:
         while node is not None:
             node.load += load
             node.slots += used.slots
+            node.jobs += used.jobs
             node.gpus += used.gpus
             node.use = _sum(node.use, used)
             node = node.parent
@@ -256,6 +263,7 @@ def _sum(a: FairshareUse, b: FairshareUse) -> FairshareUse:
         hist_run_s=a.hist_run_s + b.hist_run_s,
         run_s=a.run_s + b.run_s,
         slots=a.slots + b.slots,
+        jobs=a.jobs + b.jobs,
         hist_gpu_s=a.hist_gpu_s + b.hist_gpu_s,
         gpu_s=a.gpu_s + b.gpu_s,
         gpus=a.gpus + b.gpus,

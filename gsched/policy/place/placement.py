@@ -16,6 +16,7 @@ from gsched.base.coded_text import coded
 from gsched.base.errors import RequirementError
 from gsched.model.jobs.reason import PendingReason
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.limits.job_limits import LimitUse
@@ -27,7 +28,7 @@ from gsched.policy.place.chosen_alternative import choice_of
 from gsched.policy.place.fast_path import FastPath
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.spreader import Spreader, may_spread, needs_several, one_task
-from gsched.policy.requirement.demand import CACHED_CLASSES, Demand, RequirementChoice, tasks_of
+from gsched.policy.requirement.demand import CACHED_CLASSES, Demand, HostNeed, RequirementChoice, tasks_of
 from gsched.policy.requirement.demand_cache import Demands
 from gsched.policy.requirement.gpu_range import exactly, range_of, without
 from gsched.policy.requirement.reasons import Reason, not_yet, of_alternative, ranked
@@ -357,11 +358,27 @@ class Placer:
                 else:
                     ranking.refuse(row, kept)
                 continue
+            guard.alike_hosts = ()
             limited = guard.limited(bucket, found)
-            if limited is None:
-                return found
-            guard.refuse(bucket, row, limited)
-            ranking.drop(row)
+            allowed = found if limited is None else self._on_shared_gpus(bucket, need, host_ledger)
+            if limited is None or allowed is not None:
+                return allowed
+            for each in dict.fromkeys((row, *columns.rows_of(guard.alike_hosts))):
+                guard.refuse(bucket, each, limited)
+                ranking.drop(each)
+
+    def _on_shared_gpus(self, bucket: Bucket, need: HostNeed, host_ledger: HostLedger) -> HostAllocation | None:
+        """The part on GPUs that others have already, where pools of GPUs keep idle ones from the job."""
+        packed = need.packed if self._limits.guarantees.count_gpus else None
+        if packed is None:
+            return None
+        found, guard = fill(packed, host_ledger), self._guard
+        if isinstance(found, HostAllocation) and not (
+            guard.planned(bucket, found, is_whole=True) or guard.limited(bucket, found)
+        ):
+            return found
+        guard.alike_hosts = ()  # others may have such GPUs
+        return None
 
     # -- reasons --------------------------------------------------------------------------------------------------
 

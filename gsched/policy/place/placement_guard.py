@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.scheduling.snapshot import Bucket, RequirementClass, Snapshot
@@ -21,12 +21,16 @@ class PlaceGuard:
         self._reservations = reservations
         self.own: dict[Bucket, dict[int, Reason]] = {}
         """Rows that a bucket may not use in this cycle for a limit's sake."""
+        self._shunned: dict[Bucket, frozenset[str]] = {}
+        """Hosts of pools of which a bucket's job on several hosts gets too little."""
         self.limited_buckets: set[Bucket] = set()
         """Buckets to which limits of hosts have said no."""
         self.refused_for_time: set[Bucket] = set()
         """Buckets whose jobs run too long beside what is planned, where other users' of the class may not."""
         self._ends: dict[int, tuple[Bucket, float]] = {}
         """Identity of a bucket, which costs less than its hash -> `ends_at`."""
+        self.alike_hosts: tuple[str, ...] = ()
+        """Hosts where the part that was refused last would be refused for the same reason."""
         self.guarded = reservations.hosts()
         """Hosts where something is planned for others."""
         self.beside_planned = True
@@ -73,11 +77,19 @@ class PlaceGuard:
         if part.host not in self.guarded and not bucket.requirement.reservation:
             return None
         found = self._reservations.allows(
-            part, self.ends_at(bucket), bucket, is_whole=is_whole, beside_planned=self.beside_planned
+            part, self.ends_at(bucket), bucket, is_whole=is_whole, beside_planned=self._heeds_plans(bucket, part)
         )
         if is_whole and found is None:
             self.renew()  # another may be planned elsewhere for its sake
         return found if found is None else self._refused(bucket, found)
+
+    def _heeds_plans(self, bucket: Bucket, part: HostAllocation) -> bool:
+        """Whether planned jobs stand against the part: none does that has no guarantee there against one that has."""
+        guarantees = self._limits.guarantees
+        if not self.beside_planned or not guarantees.is_within(bucket, part):
+            return self.beside_planned
+        planned = self._reservations.future.booked(part.host)
+        return any(guarantees.is_owner_on(each.bucket, part.host) for each in planned)
 
     def _refused(self, bucket: Bucket, reason: Reason) -> Reason:
         if self._reservations.future.estimates.is_less_known(bucket):
@@ -111,6 +123,7 @@ class PlaceGuard:
             reason = self._reservations.keeps_limits(parts, self.ends_at(bucket), bucket)
         else:
             reason = Reason(denial.text, denial.detail)
+            self.alike_hosts = denial.hosts
         if reason is not None:
             self.limited_buckets.add(bucket)
         return reason
@@ -131,3 +144,34 @@ class PlaceGuard:
     def refuse(self, bucket: Bucket, row: int, reason: Reason) -> None:
         """The bucket may not use the host in this cycle."""
         self.own.setdefault(bucket, {})[row] = reason
+
+    def shut_hosts(self, bucket: Bucket) -> frozenset[str]:
+        """Hosts of guaranteed pools of which a job of the bucket gets nothing now."""
+        guarantees = self._limits.guarantees
+        if not guarantees.concerns(bucket):
+            return frozenset()
+        return guarantees.shut_hosts(bucket) | self._shunned.get(bucket, frozenset())
+
+    def held_back(self, bucket: Bucket, slots: int) -> Reason | None:
+        """Why a job of the bucket gets no slots of pools that have some free; None where pools are not against it."""
+        for host in sorted(self.shut_hosts(bucket)):
+            denial = self._limits.host_reason(bucket, host, HostAllocation(host=host, slots=slots))
+            if denial is not None:
+                self.limited_buckets.add(bucket)
+                return Reason(denial.text, denial.detail)
+        return None
+
+    def shun_pools(self, bucket: Bucket) -> bool:
+        """Leave out all hosts of pools that keep something from the bucket's next job; whether there are any."""
+        guarantees = self._limits.guarantees
+        if not guarantees.concerns(bucket) or bucket in self._shunned:
+            return False
+        self._shunned[bucket] = guarantees.foreign_hosts(bucket)
+        return bool(self._shunned[bucket])
+
+    def forget(self, buckets: Iterable[Bucket]) -> None:
+        """Limits may let them in now where they have refused them."""
+        for bucket in buckets:
+            self.own.pop(bucket, None)
+            self._shunned.pop(bucket, None)
+            self.limited_buckets.discard(bucket)

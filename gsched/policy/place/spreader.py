@@ -61,8 +61,13 @@ class Spreader:
         """Places for `most` tasks, or as many as there are but not fewer than the way's."""
         found = self._place(bucket, queue, demand, way, most, None)
         if isinstance(found, Reason):
-            return found
-        return self._allowed(bucket, self._units(way.term).whole(merge(found)))
+            return self._guard.held_back(bucket, way.tasks) or found
+        whole = self._allowed(bucket, self._units(way.term).whole(merge(found)))
+        if not isinstance(whole, Reason) or not self._guard.shun_pools(bucket):
+            return whole
+        # Each part may have what is left of a guaranteed pool, and all together more than that.
+        found = self._place(bucket, queue, demand, way, most, None)
+        return whole if isinstance(found, Reason) else self._allowed(bucket, self._units(way.term).whole(merge(found)))
 
     def compound(
         self, bucket: Bucket, queue: Queue, demand: Demand, choice: RequirementChoice, ways: list[PlacementWay]
@@ -188,6 +193,9 @@ class Spreader:
         columns, term = self._field.columns, way.term
         rows, tasks = self._room(queue, bucket.requirement, demand, way._replace(tasks=most))
         ranking = self._field.ranking(queue, bucket.requirement, demand, one_task(way))
+        shut = self._guard.shut_hosts(bucket)
+        if shut:
+            tasks = np.where(np.isin(rows, columns.rows_of(shut)), 0.0, tasks)
         chosen = np.flatnonzero(tasks > 0)
         rows, tasks = rows[chosen], tasks[chosen]
         place = ranking.order(rows, -tasks if term.order is None else None)

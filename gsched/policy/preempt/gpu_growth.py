@@ -101,7 +101,9 @@ class GpuGrowth:
         if not idle:
             return None
         self._lent.setdefault(part.host, set()).update(each.uuid for each in idle)
-        self._limits.count(bucket, Allocation(hosts=(HostAllocation(host=part.host, slots=0, gpus=tuple(idle)),)))
+        extra = HostAllocation(host=part.host, slots=0, gpus=tuple(idle))
+        self._limits.guarantees.hand_out(extra)
+        self._limits.count(bucket, Allocation(hosts=(extra,)))
         return with_gpus(allocation, tuple(sorted((*part.gpus, *idle), key=lambda gpu: gpu.index)))
 
     def _idle(self, host: str, demand: Demand) -> list[HeldGpu]:
@@ -116,6 +118,8 @@ class GpuGrowth:
 
     def _is_allowed(self, bucket: Bucket, extra: HostAllocation) -> bool:
         """Whether limits of GPUs let the job have these beside what it has; it is no other job by that."""
+        if self._limits.guarantees.refusal(bucket, (extra,)) is not None:
+            return False
         minute = self._snapshot.minute_of_week
         for claim in self._limits.claims(bucket, (extra,), minute):
             counts_gpus = claim.counter.section is not None and claim.counter.resource.startswith("ngpus")

@@ -209,10 +209,17 @@ class Preemptor:
         if found is None:
             found = self._ripe[queue] = {}
             for running in self._snapshot.running.values():
-                if running.bucket.queue in below and self._is_ripe(running):
+                if running.bucket.queue in below and self._is_ripe(running) and not self._is_owner(running, queue):
                     for part in running.allocation.parts:
                         found.setdefault(part.host, []).append(running)
         return found
+
+    def _is_owner(self, running: Running, queue: str) -> bool:
+        """Whether the job is of a service class with a guarantee, which jobs of the queue do not displace."""
+        name = running.bucket.service_class
+        if not name or self._snapshot.queues[queue].ignores_guarantees:
+            return False
+        return any(name in pool.shares for pool in self._snapshot.guarantees)
 
     def _by_host(
         self,
@@ -274,8 +281,7 @@ class Preemptor:
             return False
         if self._is_spared(running):
             return False
-        since = max(running.started_at, running.resumed_at)
-        return self._now - since >= self._snapshot.min_run_before_preempt_s
+        return self._now - _went_on(running) >= self._snapshot.min_run_before_preempt_s
 
     def _is_spared(self, running: Running) -> bool:
         """By what application profile, queue or cluster say, each where the one before says nothing."""
@@ -285,7 +291,8 @@ class Preemptor:
         sparing = sparing.over(queue.sparing if queue is not None else NOBODY_SPARED).over(snapshot.sparing)
         needed = bucket.requirement
         total = needed.estimate_s if needed.estimate_s is not None else needed.run_s
-        return sparing.spares(self._now - running.started_at, total, running.preempted)
+        unbroken_s = self._now - _went_on(running)
+        return sparing.spares(self._now - running.started_at, total, running.preempted, unbroken_s)
 
     def _priority(self, running: Running) -> int:
         return queue_priority(self._snapshot.queues, running.bucket.queue)
@@ -415,6 +422,7 @@ class Preemptor:
                 ledger.resume(victim.key, victim.allocation)
             return None
         self.gone.update(victim.job_id for victim in victims)
+        self._reservations.guard.suspended(victims)  # who comes later in the cycle leaves them their slots
         return Displacement(_preempted(job_id, victims, _Way.SUSPEND), allocation)
 
     def _free_later(
@@ -448,6 +456,11 @@ class Preemptor:
             if host is None or host.closed or not self._reservations.may_go_on(slots, math.inf, running.bucket):
                 return False
         return True
+
+
+def _went_on(running: Running) -> float:
+    """Since when it runs without having been suspended."""
+    return max(running.started_at, running.resumed_at)
 
 
 def _able(running: Running, way: _Way) -> bool:

@@ -97,6 +97,15 @@ class HostNeed(NamedTuple):
     def wants_gpus(self) -> bool:
         return bool(self.devices) or self.auto_gpu
 
+    @property
+    def packed(self) -> HostNeed | None:
+        """The same with GPUs first that others share already; None where none may be shared, or that is so anyway."""
+        if not any(kind.claim in SHARING and not kind.packed for kind, _ in self.devices):
+            return None
+        return self._replace(
+            devices=tuple(each._replace(kind=each.kind._replace(packed=True)) for each in self.devices)
+        )
+
 
 class SortKey(NamedTuple):
     """One key of order[...]: a resource's name, or an expression whose direction is that of the `name`d resource."""

@@ -9,7 +9,9 @@ are combined.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from gsched.resreq.ast import (
     AllOf,

@@ -6,8 +6,9 @@ Source: transcripts of `bjobs -l` of LSF 10.1.0.6 and later for jobs with -gpu.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Requirement, Reservation

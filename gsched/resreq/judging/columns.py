@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Protocol, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,16 +95,14 @@ class ValueColumns(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(msgspec.Struct, frozen=True):
     """The verdict of each host: `holds`, or `unknown`, or neither where the expression is false. Not to be changed."""
 
     holds: Booleans
     unknown: Booleans
 
 
-@dataclass(frozen=True, slots=True)
-class _Truth:
+class _Truth(msgspec.Struct, frozen=True):
     """Where a condition holds, and where it may hold: `maybe` is `holds` and where it is unknown. Arrays or scalars."""
 
     holds: Any

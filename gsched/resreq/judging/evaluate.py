@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from gsched.resreq.ast import (
     AllOf,
@@ -37,8 +38,7 @@ _MOST_QUOTED = 4
 """Values quoted in one reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Whether a host satisfies an expression: `holds` is True, False, or None for unknown.
 
     `reason` is empty when it holds, else the comparison that decided and its numbers: `ngpus>0: ngpus is 0`.

@@ -5,7 +5,7 @@ It must never know a host's topology. Source: bsub(1), option -R; the affinity s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gsched.resreq.ast import Affinity
 from gsched.resreq.parsing.lexer import Cursor, Token

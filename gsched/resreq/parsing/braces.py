@@ -8,7 +8,7 @@ nesting. Source: bsub(1), option -R, compound and alternative resource requireme
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gsched.resreq.ast import (
     Alternative,

@@ -8,8 +8,9 @@ Source of the operators: LSF's description of the selection string.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gsched.resreq.ast import (
     AllOf,

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
+
+import msgspec
 
 from gsched.base.errors import BadRequest, RequirementError
 from gsched.base.units import parse_mib
@@ -40,8 +41,7 @@ _HINTS = {"&": f"'&' {_UNUSABLE}: and is written &&", "|": f"'|' {_UNUSABLE}: or
 _HINTS |= dict.fromkeys("'\"", "a quote that is not closed")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """`kind` is "word", "text" (quotes taken off), "sign" or "end"."""
 
     kind: str

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from gsched.resreq.ast import Number, Phase, Reservation
 from gsched.resreq.parsing.gpu import RUSAGE_OPTIONS, check_option
@@ -31,14 +33,13 @@ _DURATION = re.compile(r"([0-9]{1,9})([hms]?)", re.ASCII)
 _SECONDS = {"h": 3600, "m": 60, "": 60, "s": 1}
 
 
-@dataclass
-class _Group:
+class _Group(msgspec.Struct):
     """One usage string: resources that share their durations and decays while it is read."""
 
-    items: list[tuple[Reservation, list[Number]]] = field(default_factory=list)
-    durations: list[float] = field(default_factory=list)
-    decays: list[bool] = field(default_factory=list)
-    positions: dict[str, int] = field(default_factory=dict)
+    items: list[tuple[Reservation, list[Number]]] = msgspec.field(default_factory=list)
+    durations: list[float] = msgspec.field(default_factory=list)
+    decays: list[bool] = msgspec.field(default_factory=list)
+    positions: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def read_rusage(cursor: Cursor) -> tuple[tuple[Reservation, ...], ...]:

@@ -9,11 +9,13 @@ joined, the later order, span, cu and affinity count. Source: bsub(1), option -R
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain, product
 from math import prod
 from typing import NoReturn
+
+import msgspec
+from msgspec.structs import replace
 
 from gsched.resreq.ast import AllOf, Expression, OrderKey, Parenthesized, Requirement, Reservation, children
 from gsched.resreq.parsing.affinity import read_affinity
@@ -30,8 +32,7 @@ SECTIONS = ("select", "order", "rusage", "span", "same", "cu", "affinity")
 """Section keywords in the order in which LSF prints them."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextLimits:
+class TextLimits(msgspec.Struct, frozen=True):
     """What a text may have: characters, levels of nesting. `is_increasing` tells the direction of a resource."""
 
     length: int

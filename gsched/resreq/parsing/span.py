@@ -6,7 +6,7 @@ of LSF's administration guide.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gsched.resreq.ast import BY_HOST, UNLISTED, Cu, Span
 from gsched.resreq.parsing.lexer import Cursor, Token

@@ -7,8 +7,9 @@ Every error is a RequirementError. Source of the grammar: bsub(1), option -R.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from gsched.base.units import from_mib
 from gsched.resreq.ast import AnyRequirement, Compound, Requirement
@@ -70,8 +71,7 @@ def parse_combined_any(text: str) -> AnyRequirement:
     return _read(text, _COMBINED).value
 
 
-@dataclass(frozen=True, slots=True)
-class TextReading:
+class TextReading(msgspec.Struct, frozen=True):
     """What a text states, where its sizes without a unit stand, and whether it has a select section of old."""
 
     value: AnyRequirement

@@ -36,6 +36,9 @@ _MAX_TRIES = 3
 """Supervisors that may die before they have claimed an attempt, until it is given up."""
 _LOOK_AGAIN_S = 0.05
 _MAX_LOOKS = 40
+"""So often an unreadable claim is looked at again; the longest pause between two looks for a start is as many times
+_LOOK_AGAIN_S.
+"""
 MOST_ASKED = 4
 """Supervisors that are being forked at a time: enough for the fork server never to wait. In a wave of short jobs those
 whose jobs are over take the next orders meanwhile, and few forks are needed."""
@@ -274,10 +277,10 @@ class AttemptFollower:
         self._note_started(held)
         self._endings.note_unkillable(held, self._spool.unkillable(held.name))
         self._note_warned(held)
-        if held.started is None and held.looks < _MAX_LOOKS:
-            # Its notice may have gone to an agent that is no more.
-            held.timers.append(self._loop.call_later(_LOOK_AGAIN_S * (1 + held.looks), self._look_for_start, held))
-            held.looks += 1
+        if held.started is None:
+            # Its notice may have gone to an agent that is no more, however late it begins.
+            held.looks = min(held.looks + 1, _MAX_LOOKS)
+            held.timers.append(self._loop.call_later(_LOOK_AGAIN_S * held.looks, self._look_for_start, held))
 
     def _look_for_start(self, held: Attempt) -> None:
         self._note_started(held)

@@ -16,6 +16,7 @@ from gsched.run.fence.group import FenceGroup, make_fenced
 from gsched.run.order import JobStep, Order
 from gsched.run.program import Program, RunsPrograms
 from gsched.run.supervisor import steps
+from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.job_rights import JobRights
 from gsched.run.supervisor.steps import LATE
 
@@ -36,7 +37,7 @@ async def run_last(
     except OSError as error:
         return None, [coded("step.none_run", str(error.strerror or error))]
     until = time.monotonic() + order.last_timeout_s if order.last_timeout_s else None
-    for step in order.last:
+    for step in AttemptFolder(str(folder)).steps_after(order):
         try:
             left_s = None if until is None else max(until - time.monotonic(), 0.0)
             ended_with = (await run(_program(step, order), left_s)).exit_code
@@ -64,7 +65,7 @@ def _program(step: JobStep, order: Order) -> Program:
         words=("/bin/sh", "-c", step.command),
         environment=environment,
         keeps_output=False,
-        cwd=steps.SITE_FOLDER if step.is_site else order.cwd,
+        cwd=steps.SITE_FOLDER if step.is_site or order.is_part else order.cwd,
         umask=umask,
         account=account,
         granted=granted,

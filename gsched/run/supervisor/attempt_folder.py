@@ -37,7 +37,7 @@ from gsched.run.attempt_files import (
     WANTS_REQUEUE,
     WARNED,
 )
-from gsched.run.order import AttemptLimits, Order, read_order
+from gsched.run.order import AttemptLimits, JobStep, Order, read_order
 from gsched.run.processes import process_tree
 
 TYPE_CHECKING = False
@@ -200,6 +200,12 @@ class AttemptFolder:
         except (OSError, ValueError):
             return None
         return int(code), int(place), late == ["1"]
+
+    def steps_after(self, order: Order) -> list[JobStep]:
+        """What runs after the job: all but what takes back the very first step, where that one has failed."""
+        failed = self.failed_step()
+        is_made = failed is None or failed[1] > 0
+        return [step for step in order.last if is_made or not step.undoes_first]
 
     def write_unkillable(self, named: list[tuple[int, str]]) -> bool:
         """Who does not end by SIGKILL, number and name of each; False when it could not be written."""

@@ -68,6 +68,8 @@ class Supervisor:
         """How often it has slept."""
         self.poked = False
         self.awaited = AWAITED
+        self.steps_done = 0
+        """Of a part: how many of the steps before it have succeeded."""
         self.told: set[int] = set()
         """Of a part: which of host_parts.ENDINGS have come."""
         self.unkillable: list[tuple[int, str]] = []
@@ -179,7 +181,11 @@ class Supervisor:
         host_parts.await_endings()
         self.awaited = AWAITED | host_parts.ENDINGS
         self.pid = os.getpid()
-        self._run_first_of_part()
+        try:
+            self._run_first_of_part()
+        except NotStarted:
+            self._undo_first()
+            raise
         try:
             self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
         except OSError as error:
@@ -194,12 +200,19 @@ class Supervisor:
         until = time.monotonic() + timeout_s if timeout_s else math.inf
         for step in self.order.first:
             ended_with = self._run_step(step, self.order.environment, until, ends_when_told=True)
+            self.steps_done += not ended_with
             if self.told:
                 raise NotStarted(coded("attempt.killed_early"))
             if ended_with:
                 is_late = time.monotonic() >= until
                 why_not = ("step.first_late", timeout_s) if is_late else ("step.failed", ended_with)
                 raise StepFailed(coded(why_not[0], step.what, why_not[1]), steps.LATE if is_late else ended_with)
+
+    def _undo_first(self) -> None:
+        """Of a part that is not opened: what its very first step has made, if it has."""
+        for step in self.order.last:
+            if step.undoes_first and self.steps_done:
+                self._run_step(step, self.order.environment, math.inf)
 
     def _fork_job(self) -> int:
         """Fork the job, which waits at its gate; the gate's descriptor."""
@@ -426,7 +439,7 @@ class Supervisor:
                 environment["LSB_JOBPEND"] = "Y"
         timeout_s = self.order.last_timeout_s
         until = time.monotonic() + timeout_s if timeout_s else math.inf
-        for step in self.order.last:
+        for step in self.folder.steps_after(self.order):
             ended_with = self._run_last(step, environment, until)
             more["post_code"] = more.get("post_code") or ended_with
             if ended_with:
@@ -459,7 +472,7 @@ class Supervisor:
         """The same; `ends_when_told`: it is killed when the part that it belongs to is to end."""
         try:
             with acting_as(self.opening.rights.user):
-                os.chdir(steps.SITE_FOLDER if step.is_site else self.order.cwd)
+                os.chdir(steps.SITE_FOLDER if step.is_site or self.order.is_part else self.order.cwd)
             enter = self.group.add if self.group is not None else None
             pid = steps.fork_step(step, environment, self.opening.rights, self.order.umask, enter)
             self.children.follow(pid)

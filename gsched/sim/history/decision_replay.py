@@ -79,12 +79,14 @@ def replay_decisions(
     Raises BadRequest where nothing of the kind is kept or a time is outside of the record, and as `read_history`.
     """
     store = store_of(path)
-    span, facts, hosts_since = store.span(), store.configurations(), store.hosts_since()
+    span, facts, hosts_since, floor = store.span(), store.configurations(), store.hosts_since(), store.floor()
     if span is None or not facts or hosts_since is None:
         raise BadRequest(f"{path}: it keeps no configuration, so nothing can be decided again")
-    begin, end = max(span[0], facts[0].at, hosts_since), span[1]
+    begin, end = max(span[0], facts[0].at, hosts_since, floor.at), span[1]
     since = begin if since is None else since
     until = end if until is None else until
+    if gone := floor.why_not(since):
+        raise BadRequest(f"{path}: {gone}")
     if since < begin:
         raise BadRequest(f"{shown_utc(since)} is before history begins: {path} tells all from {shown_utc(begin)} on")
     if since > end:
@@ -119,9 +121,11 @@ class _Replay:
         """Go through the record."""
         checkpoint = self._store.checkpoint_before(self.found.since)
         state, seq = (ClusterState(), 0) if checkpoint is None else (ClusterState.load(checkpoint[1]), checkpoint[0])
+        self._check_floor(seq)
         quarantine = Quarantine(state.quarantined)
         self._configure_at(state, seq)
         self._moments(state, moments_of(self._store, self._path, seq, quarantine), quarantine, progress)
+        self._check_floor(seq)  # it may have risen meanwhile
         found = self.found
         if found.by_hand:
             text = f"{counted(found.by_hand, 'starts')} by hand (grun, qrun): they are not decided again"
@@ -131,6 +135,13 @@ class _Replay:
             found.notes.append(f"{counted(found.by_load, 'starts')}: {text}")
         if self._cut:
             found.notes.append(f"{counted(self._cut, 'cycles')} came to the end of what one may look at")
+
+    def _check_floor(self, seq: int) -> None:
+        """Raises BadRequest where events after number `seq` are gone, so that a replay from there tells nothing."""
+        floor = self._store.floor().seq
+        if seq < floor:
+            text = f"all events are kept from {floor} on, and no checkpoint of {shown_utc(self.found.since)} from there"
+            raise BadRequest(f"{self._path}: nothing can be decided again: {text}")
 
     def _configure_at(self, state: ClusterState, seq: int) -> None:
         """The configuration that was in force when event `seq` was recorded."""

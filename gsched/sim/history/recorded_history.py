@@ -11,6 +11,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import msgspec
@@ -72,13 +73,18 @@ def read_history(path: str, since: float | None = None, until: float | None = No
     its database. Raises NotFound or Conflict for what is no
     store, or one of a newer gsched, BadRequest for an event that cannot be read or a history without jobs that ran.
     """
+    with closing(store_of(path)) as store:
+        floor = store.floor()
+    if since is not None and (gone := floor.why_not(since)):
+        raise BadRequest(f"{path}: {gone}")
     reader = _Reader(path)
-    for seq, event in _events(path):
+    for seq, event in _events(path, floor.seq):
         try:
             reader.follow(event)
         except (KeyError, ValueError) as error:
             raise BadRequest(f"{path}: event {seq} does not follow from those before it: {error}") from None
-    jobs, left_out = reader.jobs(-math.inf if since is None else since, math.inf if until is None else until)
+    begin = floor.at or -math.inf  # of jobs from before some are gone
+    jobs, left_out = reader.jobs(begin if since is None else since, math.inf if until is None else until)
     if not jobs:
         within = "" if since is None and until is None else " within that time"
         raise BadRequest(f"{path}: no job of this history has ended{within}")
@@ -95,12 +101,16 @@ def _file_of(path: str) -> str:
     return os.path.join(path, STORE_FILE) if os.path.isdir(path) else path
 
 
-def _events(path: str) -> Iterator[tuple[int, AnyEvent]]:
+def _events(path: str, floor: int) -> Iterator[tuple[int, AnyEvent]]:
+    """`floor`: events below that number may be gone."""
     history, seq = History(_file_of(path)), 0
     while page := history.events_after(seq, PAGE):
         for record in page:
-            if record.seq != seq + 1:
-                raise BadRequest(f"{path}: events {seq + 1} to {record.seq - 1} are missing")
+            first = record.seq if record.seq == seq + 1 else max(seq + 1, floor)
+            if record.seq > first:
+                if history.floor().seq > floor:
+                    raise BadRequest(f"{path}: old jobs were taken away while it was read: read it again")
+                raise BadRequest(f"{path}: events {first} to {record.seq - 1} are missing")
             seq = record.seq
             try:
                 yield seq, decode_event(record.payload.encode())

@@ -13,6 +13,7 @@ from gsched.core.resources.host_entries import HostEntries, unpack_entries
 from gsched.core.resources.kept_observations import KeptObservation
 from gsched.model.event import (
     AnyEvent,
+    ConfigApplied,
     JobDispatched,
     JobForgotten,
     JobGpuCurves,
@@ -25,6 +26,7 @@ from gsched.model.event import (
     JobRequeueRequested,
     JobServiceAnswered,
     JobStarted,
+    JobSubmitted,
     JobSuspended,
 )
 from gsched.store.past_queries import PastStore
@@ -35,6 +37,8 @@ _LETS_NOTHING_START = (
     *(JobStarted, JobPartStarted, JobMessagePosted, JobNoted, JobGpuCurves, JobNoticeMade, JobNoticeSettled),
     *(JobServiceAnswered, JobIdleWarned, JobForgotten),
 )
+_BY_THE_MASTERS_CLOCK = (ConfigApplied, JobSubmitted, JobDispatched)
+"""The others may have been told by a host, by its clock."""
 AnyRecord = tuple[int, AnyEvent] | Quarantined
 
 
@@ -56,7 +60,7 @@ class RecordedMoment:
 def moments_of(store: PastStore, path: str, after_seq: int, quarantine: Quarantine) -> Iterator[RecordedMoment]:
     """All from the event after this one on; what was seen of hosts before it comes first."""
     events = store.events(after_seq, quarantine)
-    yield from _grouped(_merged(events, _host_moments(store.host_rows_from(after_seq), path)))
+    yield from _grouped(_as_told(_merged(events, _host_moments(store.host_rows_from(after_seq), path))))
 
 
 def is_decided(event: AnyEvent) -> bool:
@@ -108,6 +112,16 @@ def _merged(events: Iterable[AnyRecord], hosts: Iterator[tuple[int, RecordedMome
     if pending is not None:
         yield pending[1]
     yield from (moment for _, moment in hosts)
+
+
+def _as_told(moments: Iterable[RecordedMoment]) -> Iterator[RecordedMoment]:
+    """No moment before what the master had recorded by then: an end of which a host tells late was not known before."""
+    seen_at = 0.0
+    for moment in moments:
+        if not moment.events or isinstance(moment.events[0][1], _BY_THE_MASTERS_CLOCK):
+            seen_at = max(seen_at, moment.at)
+        moment.at = max(seen_at, moment.at)
+        yield moment
 
 
 def _grouped(moments: Iterable[RecordedMoment]) -> Iterator[RecordedMoment]:

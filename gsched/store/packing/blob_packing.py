@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gsched.store.packing.packed_blobs import GOOD, QUICK, pack
+from gsched.store.packing.packed_blobs import GOOD, MOST_NUMBER, QUICK, pack
 
 SMALLEST = 100
 """Bytes of a content that are not worth the trouble."""
@@ -21,7 +21,7 @@ LARGEST = 32_000
 REMEMBERED = 32
 """Contents, and dictionaries, that a content is compared with: the ones that were of use last."""
 MOST_DICTIONARIES = 1_000
-"""Of a store: some MiB."""
+"""Of a store at a time: some MiB. The number of one that was removed is not given again."""
 ENOUGH = 0.5
 """Part of a content that another one must share for them to resemble each other."""
 _ENDS = b"\0\n"
@@ -39,13 +39,16 @@ class _Known:
 
 
 class BlobPacking:
-    """Of one store, in one thread at a time. `stored`: its newest dictionaries, number and words, oldest first."""
+    """Of one store, in one thread at a time. `stored`: its newest dictionaries, number and words, oldest first; of
+    `count` in all.
+    """
 
-    def __init__(self, stored: Iterable[tuple[int, bytes]] = ()) -> None:
+    def __init__(self, stored: Iterable[tuple[int, bytes]] = (), count: int = 0) -> None:
         self._dictionaries = [_Known(words, _pieces(words), number) for number, words in stored][-REMEMBERED:]
         """The one that was of use last is the last one."""
         self._lately: list[_Known] = []
         self._newest = max((known.number for known in self._dictionaries), default=0)
+        self._count = max(count, len(self._dictionaries))
         self._unsaved: dict[int, bytes] = {}
 
     @property
@@ -57,6 +60,15 @@ class BlobPacking:
         """These are in the store."""
         for number, _ in dictionaries:
             self._unsaved.pop(number, None)
+
+    def unused_among(self, numbers: Iterable[int]) -> set[int]:
+        """Those of these dictionaries that nothing will be packed with any more, not after a restart either."""
+        given = sorted(numbers)[:-REMEMBERED]
+        return set(given) - {known.number for known in self._dictionaries}
+
+    def removed(self, count: int) -> None:
+        """So many dictionaries are not in the store any more."""
+        self._count -= count
 
     def pack(self, content: bytes) -> bytes:
         """The row of a blob."""
@@ -76,11 +88,12 @@ class BlobPacking:
     def _new_dictionary(self, content: bytes, pieces: frozenset[bytes]) -> _Known | None:
         """Of what it shares with an earlier one; None: nothing is like it, or the very same has been stored."""
         like = _like(content, pieces, self._lately)
-        if like is None or self._newest >= MOST_DICTIONARIES:
+        if like is None or self._count >= MOST_DICTIONARIES or self._newest >= MOST_NUMBER:
             return None
         shared = pieces & like.pieces
         words = b"".join(each for each in _PIECE.findall(content) if each.rstrip(_ENDS) in shared)
         self._newest += 1
+        self._count += 1
         known = _Known(words, shared, self._newest)
         self._unsaved[known.number] = words
         self._dictionaries = [*self._dictionaries[1 - REMEMBERED :], known]

@@ -18,6 +18,9 @@ _MARK = b"\0gz\0"
 """How a packed one begins. A content that begins like that is always packed: none is taken for what it is not."""
 _NUMBER_BYTES = 2
 _BEFORE = len(_MARK) + _NUMBER_BYTES
+HEAD_BYTES = _BEFORE
+"""By so many of a row's first bytes `dictionary_of` tells."""
+MOST_NUMBER = (1 << 8 * _NUMBER_BYTES) - 1
 _NONE = 0
 """In place of a dictionary's number: it was deflated without one."""
 _WINDOW = -15
@@ -43,13 +46,18 @@ def is_packed_blob(data: bytes) -> bool:
     return data.startswith(_MARK)
 
 
+def dictionary_of(head: bytes) -> int:
+    """The number of the dictionary of a row that begins like that; 0: it has none."""
+    return int.from_bytes(head[len(_MARK) : _BEFORE], "big") if is_packed_blob(head) else _NONE
+
+
 def unpack(data: bytes, words_of: Callable[[int], bytes]) -> bytes:
     """The content of a row; what is damaged comes as it is, which has not the name that its content had. `words_of` a
     dictionary's number: see Dictionaries.
     """
     if not is_packed_blob(data):
         return data
-    number = int.from_bytes(data[len(_MARK) : _BEFORE], "big")
+    number = dictionary_of(data)
     unpacker = zlib.decompressobj(_WINDOW, words_of(number)) if number else zlib.decompressobj(_WINDOW)
     try:
         content = unpacker.decompress(data[_BEFORE:])

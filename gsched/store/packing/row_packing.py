@@ -72,10 +72,10 @@ class PackedPiece:
 
 
 class RowPacking:
-    """Of one store. `stored`: see BlobPacking."""
+    """Of one store. `stored`, `count`: see BlobPacking."""
 
-    def __init__(self, stored: Iterable[tuple[int, bytes]]) -> None:
-        self._blobs = BlobPacking(stored)
+    def __init__(self, stored: Iterable[tuple[int, bytes]], count: int = 0) -> None:
+        self._blobs = BlobPacking(stored, count)
         self._left: deque[int | str] = deque()
         """Numbers of events and names of blobs."""
 
@@ -83,6 +83,14 @@ class RowPacking:
     def has_more(self) -> bool:
         """Whether rows wait to be packed."""
         return bool(self._left)
+
+    def unused_among(self, numbers: Iterable[int]) -> set[int]:
+        """Those of these dictionaries that nothing will be packed with any more."""
+        return self._blobs.unused_among(numbers)
+
+    def dictionaries_removed(self, count: int) -> None:
+        """So many are not in the store any more."""
+        self._blobs.removed(count)
 
     def rows_of(self, first_seq: int, events: Sequence[AnyEvent], blobs: Mapping[str, bytes]) -> BatchRows:
         """The rows of a batch whose events are numbered from `first_seq` on."""

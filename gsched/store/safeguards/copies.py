@@ -25,6 +25,7 @@ from gsched.store.safeguards.failure import StoreDamaged, before_commit, error_t
 from gsched.store.safeguards.filesystem import sync_folder
 from gsched.store.safeguards.first_look import FirstLook, look_at, note_closed
 from gsched.store.safeguards.lock import StoreLock
+from gsched.store.tables.floor import numbers_given_out
 from gsched.store.tables.migrations import note_generation
 from gsched.store.tables.schema import job
 from gsched.store.tables.sqlite import reader_engine, single_file_engine
@@ -98,11 +99,12 @@ def _readable(path: Path) -> StoreMark | None:
         try:
             with readers.connect() as connection:
                 newest = connection.scalar(select(func.max(job.c.job_id.op("&")(_OF_ARRAY))))
+                gone = numbers_given_out(connection)
         finally:
             readers.dispose()
     except (Conflict, DBAPIError, OSError):
         return None
-    return msgspec.structs.replace(mark, next_job_id=int(newest or 0) + 1)
+    return msgspec.structs.replace(mark, next_job_id=max(int(newest or 0) + 1, gone))
 
 
 def look_at_copy(path: Path) -> tuple[FirstLook, StoreMark]:

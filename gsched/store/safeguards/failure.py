@@ -67,6 +67,11 @@ def error_code(error: BaseException) -> int:
     return int(getattr(cause, "sqlite_errorcode", 0) or 0)
 
 
+def primary_code(error: BaseException) -> int:
+    """The same without what makes it an extended one."""
+    return error_code(error) & _PRIMARY
+
+
 def error_text(error: BaseException) -> str:
     """The database's own words in one line and the name of the code, as in `disk I/O error (SQLITE_IOERR_WRITE)`."""
     cause = getattr(error, "orig", None) or error
@@ -80,7 +85,7 @@ def error_text(error: BaseException) -> str:
 
 def before_commit(error: BaseException, store: str) -> StoreFull | StoreBroken:
     """What a failure of BEGIN or of a statement means."""
-    if error_code(error) & _PRIMARY in _KNOWN_BEFORE_COMMIT:
+    if primary_code(error) in _KNOWN_BEFORE_COMMIT:
         return StoreFull(f"the store {store} cannot be written now: {error_text(error)}")
     return StoreBroken(f"the store {store} refuses a batch: {error_text(error)}")
 

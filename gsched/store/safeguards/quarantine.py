@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -51,16 +51,19 @@ class Quarantine:
 
 
 def read_events(
-    records: Iterable[StoredEvent], after_seq: int, quarantine: Quarantine
+    records: Iterable[StoredEvent], after_seq: int, quarantine: Quarantine, floor_seq: Callable[[], int] = lambda: 0
 ) -> Iterator[tuple[int, AnyEvent] | Quarantined]:
     """Decode `records` in order; what cannot be read, and all later records of its job, come as Quarantined.
 
-    A hole in the numbering (`after_seq` is the number before the first) is reported the same way, without a job.
+    A hole in the numbering (`after_seq` is the number before the first) is reported the same way, without a job, but
+    for what is below the floor (gsched.store.tables.floor): `floor_seq` is asked at each hole, for it may rise
+    while this reads.
     """
     expected = after_seq + 1
     for record in records:
-        if record.seq != expected:
-            yield Quarantined(expected, None, _hole(expected, record.seq - 1))
+        first = record.seq if record.seq == expected else max(expected, floor_seq())
+        if record.seq > first:
+            yield Quarantined(first, None, _hole(first, record.seq - 1))
         expected = record.seq + 1
         if record.job_id is not None and quarantine.holds(record.job_id):
             yield Quarantined(record.seq, record.job_id, quarantine.reasons[record.job_id])

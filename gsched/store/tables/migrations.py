@@ -38,6 +38,10 @@ FORMAT = "gsched store"
 """Value of meta key `format`: how a file is known to be ours."""
 
 
+TIDY_UP_SHARE = 0.02
+"""Of a table: what changes until a server of PostgreSQL tidies it up."""
+
+
 class ForeignDatabase(Conflict):
     """A database that somebody else's program has made."""
 
@@ -176,6 +180,47 @@ def _step_8(connection: Connection) -> None:
     tables.create_all(connection, checkfirst=False)
 
 
+def _step_9(connection: Connection) -> None:
+    """A server of PostgreSQL tidies up the tables that grow for ever while there is little to tidy up: without a word
+    it waits until a fifth of the table has changed, which is months of jobs at once, and knows nothing of the newest
+    ones when it chooses how to find them. Where an administrator has said something else that stays.
+    """
+    if connection.dialect.name != "postgresql":
+        return
+    for table, what in (("job", "vacuum"), ("event", "vacuum_insert"), ("job", "analyze"), ("event", "analyze")):
+        name = f"autovacuum_{what}_scale_factor"
+        is_said = f"SELECT reloptions::text LIKE '%{name}=%' FROM pg_class WHERE oid = '{table}'::regclass"
+        if not connection.exec_driver_sql(is_said.replace("%", "%%")).scalar():
+            connection.exec_driver_sql(f"ALTER TABLE {table} SET ({name} = {TIDY_UP_SHARE})")
+
+
+def _step_10(_: Connection) -> None:
+    """Jobs of another batch system may be recorded. A program of before must refuse the store: it would set each of
+    them aside.
+    """
+
+
+def _step_11(_: Connection) -> None:
+    """Events below a floor (gsched.store.tables.floor) may be gone. The tables stay as they are, but a program of
+    before must refuse the store: it would take what is gone for damage.
+    """
+
+
+def _step_12(connection: Connection) -> None:
+    """It is noted which event names which blob, so that blobs go after their jobs (gsched.store.retention)."""
+    tables = MetaData()
+    counter = BigInteger().with_variant(Integer, "sqlite")
+    Table(
+        "blob_use",
+        tables,
+        Column("seq", counter, primary_key=True, autoincrement=False),
+        Column("hash", counter, primary_key=True, autoincrement=False),
+        Index("blob_use_hash", "hash"),
+        sqlite_with_rowid=False,
+    )
+    tables.create_all(connection, checkfirst=False)
+
+
 def _add_columns(connection: Connection, **columns: TypeEngine[Any]) -> None:
     """To the rows of jobs, empty in those that are there."""
     for name, kind in columns.items():
@@ -191,6 +236,10 @@ MIGRATIONS: list[Callable[[Connection], None]] = [
     _step_6,
     _step_7,
     _step_8,
+    _step_9,
+    _step_10,
+    _step_11,
+    _step_12,
 ]
 """Step n leads from version n-1 to n; version 0 is an empty database."""
 

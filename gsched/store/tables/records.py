@@ -7,10 +7,15 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, LargeBinary, Select, cast, select
 
+from gsched.model.event import PAST_JOB, JobForgotten, JobSubmitted
 from gsched.store.packing.packed_events import unpack_event
 from gsched.store.tables.schema import event
 
 PAGE = 5_000
+FORGOTTEN = (str(JobForgotten.__struct_config__.tag), PAST_JOB)
+"""Kinds of events after which no engine knows the job; those of other batch systems none ever knew."""
+BEGUN = (str(JobSubmitted.__struct_config__.tag), PAST_JOB)
+"""Kinds of the first event of a job or an array. It is the last to go: where it is gone all that was there is gone."""
 
 
 class StoredEvent(NamedTuple):

@@ -121,6 +121,16 @@ dictionary = Table(
     Column("words", LargeBinary, nullable=False),
 )
 
+blob_use = Table(
+    "blob_use",
+    metadata,
+    # Which event names which blob, as gsched.store.retention.blob_uses has it: made while old jobs are taken away.
+    Column("seq", CounterColumn, primary_key=True, autoincrement=False),
+    Column("hash", CounterColumn, primary_key=True, autoincrement=False),
+    Index("blob_use_hash", "hash"),
+    sqlite_with_rowid=False,
+)
+
 checkpoint = Table(
     "checkpoint",
     metadata,

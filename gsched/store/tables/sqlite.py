@@ -105,6 +105,7 @@ def writer_engine(path: Path) -> Engine:
             pass
         connection = _connect(path, "rw")
         try:
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file, which can shrink then
             mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
             if mode != "wal":
                 raise BadRequest(f"the store {path} cannot use a write-ahead log here (journal mode {mode})")
@@ -126,8 +127,25 @@ def single_file_engine(path: Path) -> Engine:
 
     def connect() -> sqlite3.Connection:
         connection = _connect(path, "rw")
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # as `writer_engine`
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.execute("PRAGMA synchronous=FULL")
+        return connection
+
+    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=StaticPool)
+
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def throwaway_engine(path: Path) -> Engine:
+    """A connection that makes a new file, for its owner alone, of which nothing is to survive a crash."""
+
+    def connect() -> sqlite3.Connection:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        connection = _connect(path, "rw")
+        connection.execute("PRAGMA journal_mode=OFF")
+        connection.execute("PRAGMA synchronous=OFF")
         return connection
 
     engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=StaticPool)

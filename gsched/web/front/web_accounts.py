@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gsched.base.errors import PermissionDenied
 from gsched.base.machine.file_rights import may_read
 from gsched.base.machine.system_users import first_ordinary, why_system
-from gsched.wire.identity.shared_callers import USER_NAME
+from gsched.model.queues.user import USER_NAME
 
 NOT_HERE = "this user has no pages here"
 """What a browser is told: neither whether there is such a user nor why not."""

@@ -16,8 +16,10 @@ import grpc
 from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, new_token, show_job
 from gsched.model.jobs.job import FINISHED, JobSpec
+from gsched.model.views.archive_question import ArchivedJobs, RemovedArchived
 from gsched.model.views.drained_job import DrainedJob
 from gsched.model.views.explanation import JobDryRun, JobExplanation
+from gsched.model.views.guarantee_view import PoolView, ServiceClassView
 from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
@@ -232,6 +234,16 @@ class Client:
         request = scheduler_pb2.EndOrphansRequest(names=names)
         return [from_proto(item, Answer) for item in self._call(self._administration.EndOrphans, request).answers]
 
+    def remove_archived(self, wanted: ArchivedJobs) -> RemovedArchived:
+        """Have jobs that an archive has taken out of the store, those that have not changed since. To be repeated at
+        will. Raises Conflict where it is another store.
+        """
+        request = scheduler_pb2.RemoveArchivedRequest(
+            **wanted.part._asdict(), job_ids=list(wanted.events), events=list(wanted.events.values())
+        )
+        reply = self._call(self._administration.RemoveArchived, request)
+        return RemovedArchived(reply.gone, reply.is_floor_above)
+
     def groups(self, names: Iterable[str] = ()) -> list[JobGroupView]:
         """All job groups by name, or the named ones. Raises NotFound."""
         reply = self._call(self._administration.Groups, scheduler_pb2.GroupsRequest(names=list(names)))
@@ -275,6 +287,17 @@ class Client:
         """The limits as they were written."""
         reply = self._call(self._administration.Limits, scheduler_pb2.LimitsRequest())
         return [from_proto(item, LimitSection) for item in reply.sections]
+
+    def pools(self) -> list[PoolView]:
+        """Guaranteed pools in the order of their configuration."""
+        reply = self._call(self._administration.Guarantees, scheduler_pb2.GuaranteesRequest())
+        return [from_proto(item, PoolView) for item in reply.pools]
+
+    def service_classes(self) -> tuple[list[ServiceClassView], list[PoolView]]:
+        """Service classes in the order of their configuration, and the pools that guarantee something to them."""
+        reply = self._call(self._administration.Guarantees, scheduler_pb2.GuaranteesRequest())
+        classes = [from_proto(item, ServiceClassView) for item in reply.classes]
+        return classes, [from_proto(item, PoolView) for item in reply.pools]
 
     def arrays(self, job_ids: Sequence[int] = (), wanted: JobFilter | None = None) -> list[ArrayView]:
         """Job arrays with the counts of their elements: those of the given numbers, or those that `wanted` admits."""

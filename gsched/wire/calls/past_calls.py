@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -17,6 +17,15 @@ from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, past_pb2, past_pb2_grpc, scheduler_pb2
 
 
+class KeptSince(NamedTuple):
+    """Of finished jobs that ended before these times, UTC seconds; None: all is kept."""
+
+    jobs: float | None = None
+    """They are no longer kept."""
+    events: float | None = None
+    """What happened to them is no longer kept."""
+
+
 class PastAnswer:
     """An answer, read while it arrives: by ascending number, elements of an array behind its record."""
 
@@ -24,6 +33,8 @@ class PastAnswer:
         self._replies = replies
         self.cut_at: float | None = None
         """Set with the first job when there are more than were looked at: those submitted before that time."""
+        self.kept = KeptSince()
+        """Set once all has been read."""
         self._begun: list[Any] = []
 
     def are_more(self) -> bool:
@@ -40,6 +51,10 @@ class PastAnswer:
         for reply in chain(self._begun, self._replies):
             if reply.HasField("cut_at"):
                 self.cut_at = reply.cut_at
+            if reply.HasField("kept_from"):
+                self.kept = self.kept._replace(jobs=reply.kept_from)
+            if reply.HasField("events_kept_from"):
+                self.kept = self.kept._replace(events=reply.events_kept_from)
             times = _times(reply.times)
             if not reply.histories:
                 yield from times
@@ -63,6 +78,13 @@ class PastCalls:
     def histories(self, wanted: HistoryQuery) -> PastAnswer:
         """Histories of the jobs that are wanted, however long ago they finished."""
         return PastAnswer(self._stream(self._stub.Histories, to_proto(wanted, past_pb2.HistoryQuery)))
+
+    def kept(self) -> KeptSince:
+        """Since when history is kept."""
+        told = self.histories(HistoryQuery(jobs=JobFilter(ids=(0,), user="all", finished=True), brief=True))
+        for _ in told:
+            pass
+        return told.kept
 
     def gpu_sums(self, wanted: GpuSumsQuery) -> Iterator[GpuSums]:
         """What jobs made of their GPUs in sums, week by week, names in order."""

@@ -15,12 +15,13 @@ import grpc.aio
 
 from gsched.base.errors import PermissionDenied
 from gsched.model.config import ClusterConfig
+from gsched.model.queues.user import USER_NAME
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.identity.authenticated_channel import ProvingChannel
 from gsched.wire.identity.caller_identity import user_name
 from gsched.wire.identity.certificates import note_end, read_credentials, revoked_stamp
 from gsched.wire.identity.master_trust import Trust
-from gsched.wire.identity.shared_callers import USER_KEY, USER_NAME
+from gsched.wire.identity.shared_callers import USER_KEY
 from gsched.wire.identity.trusted_channel import AioConnection, TrustedChannel
 
 log = logging.getLogger(__name__)

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from gsched.base.errors import PermissionDenied
 from gsched.model.config import ALL_HOSTS, ClusterConfig
+from gsched.model.queues.user import USER_NAME
 from gsched.wire.identity.caller_identity import AGENT_SERVICE, ProvenCaller, uid_of_user
 from gsched.wire.identity.certificates import Revoked
 
 USER_KEY = "gsched-user"
 """Metadata in which a host's door names the user it speaks for."""
-USER_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+\\-]{0,254}\$?")
-"""Names of users that travel; what a shell, a log or a header could take for something else is none."""
 ROOT = "root"
 ACCOUNT_S = 60.0
 """How long it is remembered what the system knows of a name."""

@@ -11,16 +11,20 @@ from gsched.wire.v1 import scheduler_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlAction:
-    """What it is, `kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `exchange`, `run` or `post`, and what
-    it needs to know.
+    """What it is, `kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `exchange`, `run`, `post`,
+    `release` or `request`, and what it needs to know.
     """
 
     action: str
     signal: int = 0
     position: int = 1
-    """Of top and bottom, from 1."""
+    """Of top and bottom, from 1; of request: how many slots more, 0 for none."""
+    among_own: bool = False
+    """Of top and bottom: the place is counted among the jobs of the job's user, also for administrators."""
     hosts: Sequence[str] = ()
-    """Where to run."""
+    """Where to run; of release: which slots to give back."""
+    cancels: bool = False
+    """Of release: no more slots are asked for, either."""
     hold: bool = False
     """Of requeue: the jobs wait as PSUSP."""
     states: Sequence[str] = ()
@@ -49,7 +53,9 @@ class ControlAction:
             job_ids=job_ids,
             signal=self.signal,
             position=self.position,
+            among_own=self.among_own,
             hosts=self.hosts,
+            cancels=self.cancels,
             hold=self.hold,
             states=self.states,
             text=self.text,

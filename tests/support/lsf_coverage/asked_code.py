@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from gsched.app.commands import groups
+from gsched.cli.commands.job_control import gresize
 from gsched.cli.registry import ALIASES, table_of
 from gsched.config.configuration import check_texts
 from gsched.config.grammar import tables
@@ -81,7 +82,10 @@ _NEEDED = {
     "lsb.resources": (
         "Begin Limit\nNAME = l\nSLOTS = 9\nEnd Limit\n"
         "Begin ReservationUsage\nRESOURCE METHOD\nscratch PER_HOST\nEnd ReservationUsage\n"
+        "Begin ResourceReservation\nNAME = r\nEnd ResourceReservation\n"
+        "Begin GuaranteedResourcePool\nNAME = p\nTYPE = slots\nDISTRIBUTION = [s, 1]\nEnd GuaranteedResourcePool\n"
     ),
+    "lsb.serviceclasses": "Begin ServiceClass\nNAME = s\nGOALS = [GUARANTEE]\nEnd ServiceClass\n",
 }
 
 
@@ -102,18 +106,24 @@ def _file(path: str) -> str:
 def _watched(heard: Heard) -> Iterator[None]:
     finish, keywords = KeyValues.finish, tables._check_keywords
 
-    def watched_finish(self: Any, refused: Any, without_effect: Any, *rest: Any, **named: Any) -> None:
+    def watched_finish(self: Any, refused: Any, without_effect: Any, also_known: Any = (), as_here: Any = None) -> None:
         files = {_file(entry.at.path) for entry in self._entries.values()}
         for where in files or {"lsf.cluster"}:  # only its Parameters are empty above
             heard.put(where, {name: Answer(Standing.REFUSED, why) for name, why in refused.items()})
             heard.put(where, {name: Answer(Standing.NOTED, why) for name, why in without_effect.items()})
             heard.put(where, dict.fromkeys(self._taken, Answer(Standing.SAME)))
-            for name, (words, why) in (named.get("as_here") or {}).items():
+            if self._where.startswith("section "):  # two sections of a file may read a name in different ways
+                section = f"{where}/{self._where.removeprefix('section ')}"
+                heard.put(section, {name: Answer(Standing.REFUSED, why) for name, why in refused.items()})
+                heard.put(section, {name: Answer(Standing.NOTED, why) for name, why in without_effect.items()})
+                heard.put(section, dict.fromkeys(self._taken, Answer(Standing.SAME)))
+            for name, (words, why) in (as_here or {}).items():
                 shown = " ".join(sorted(words & {"y", "n"} or words)).upper()
                 # Another value is refused; but that a part of LSF is not there is no counterpart of it.
                 standing = Standing.NOTED if "n" in words else Standing.TRANSLATED
-                heard.put(where, {name: Answer(standing, f"{shown} alone: {why}")})
-        finish(self, refused, without_effect, *rest, **named)
+                only = "" if name in without_effect else " alone"  # other values are accepted, too, and noted
+                heard.put(where, {name: Answer(standing, f"{shown}{only}: {why}")})
+        finish(self, refused, without_effect, also_known, as_here)
 
     def watched_keywords(section: ConfigSection, table: ConfigTable, schema: Any, findings: Any) -> None:
         where = f"{_file(section.at.path)}/{section.name}"
@@ -129,7 +139,8 @@ def options(command: str) -> dict[str, Answer] | None:
     """Option, without its dash -> answer; None: there is no such command."""
     if command not in ALIASES:
         return None
-    return {option.name: _of_option(option) for option in table_of(command).options}
+    found = {option.name: _of_option(option) for option in table_of(command).options}
+    return found | dict.fromkeys(gresize.WORDS if command == "bresize" else (), Answer(Standing.SAME))
 
 
 def _of_option(option: Option) -> Answer:

@@ -1,7 +1,8 @@
 """docs/lsf-coverage.md: each parameter and option of LSF 10.1 and what becomes of it here.
 
-LSF's names are in the text files beside this one; what becomes of them is asked of the code (asked_code). A name that
-the code does not know is an error: it must never be passed over.
+LSF's names are in the text files beside this one, differences of parameters in gsched.config.grammar.lsf_differences;
+what becomes of them is asked of the code (asked_code). A name that the code does not know is an error: it must never be
+passed over.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from gsched.config.grammar.lsf_differences import DIFFERENCES, NOT_READ_SECTIONS
 from tests.support.lsf_coverage.asked_code import Answer, Standing, options, parameters, words
 
 HERE = Path(__file__).parent
@@ -73,14 +75,15 @@ def option_names() -> dict[str, tuple[str, ...]]:
 
 def differences() -> dict[str, str]:
     """`FILE NAME`, `COMMAND OPTION` -> how it differs from LSF's."""
-    return _reasons("differences.txt")
+    of_options = _reasons("differences.txt")
+    return of_options | {f"{where} {name}": why for where, each in DIFFERENCES.items() for name, why in each.items()}
 
 
 @cache
 def answers() -> dict[str, dict[str, Answer]]:
     """File, file/Section or command -> LSF's name -> answer. Raises KeyError for a name that the code does not know."""
     heard = parameters().answers
-    not_read = _reasons("sections_not_read.txt")
+    not_read = NOT_READ_SECTIONS
     found: dict[str, dict[str, Answer]] = {}
     for where, names in parameter_names().items():
         if where in not_read:

@@ -198,8 +198,9 @@ def test_a_share_of_a_gpu_is_told() -> None:
 
 def test_a_job_submitted_by_a_job_is_not_taken_for_it() -> None:
     outer = b"LSB_RESTART=Y\0LSB_JOBINDEX_END=9\0LSB_JOBGROUP=/a\0LSB_OUTPUTFILE=o\0GSCHED_GPU_SHARE=0.5\0LSB_X=1\0"
+    outer += b"GSCHED_TMPDIR=/x\0"
     found = environment_with(block=outer)
-    stale = ("LSB_RESTART", "LSB_JOBINDEX_END", "LSB_JOBGROUP", "LSB_OUTPUTFILE", "GSCHED_GPU_SHARE")
+    stale = ("LSB_RESTART", "LSB_JOBINDEX_END", "LSB_JOBGROUP", "LSB_OUTPUTFILE", "GSCHED_GPU_SHARE", "GSCHED_TMPDIR")
     assert not [name for name in stale if name in found]
     assert found["LSB_X"] == "1"
 

@@ -413,7 +413,7 @@ def test_a_user_whom_the_host_does_not_know(spool: Path) -> None:
 
 
 def test_a_sender_that_cannot_even_begin_is_not_started_for_ever(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notice_delivery.sender, "PRELUDE", "import sys; sys.exit(3)")
+    monkeypatch.setattr(notice_delivery, "PRELUDE", "import sys; sys.exit(3)")
 
     async def story(server: HookServer) -> None:
         async with host(spool) as here:

@@ -19,6 +19,7 @@ import pytest
 
 import gsched
 from gsched.agent.notices import sender
+from gsched.agent.notices.notice_delivery import PRELUDE
 from gsched.app.installation.authority import Authority, make_authority
 from gsched.base.coded_text import coded, sentence
 from tests.support.certificates import write_certificate
@@ -42,7 +43,7 @@ def said(outcome: dict[str, Any]) -> str:
 def run_sender(*orders: dict[str, Any], limit_s: float = 60.0) -> list[str]:
     """The lines of the journal of one run, as a process of its own."""
     batch = json.dumps({"limit_s": limit_s, "deliveries": orders})
-    words = [sys.executable, "-I", "-S", "-X", "utf8", "-c", sender.PRELUDE, *ROOTS]
+    words = [sys.executable, "-I", "-S", "-X", "utf8", "-c", PRELUDE, *ROOTS]
     done = subprocess.run(words, input=batch, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0 and done.stderr == ""
     return done.stdout.splitlines()
@@ -235,7 +236,7 @@ def test_where_it_goes_is_neither_in_arguments_nor_in_the_environment_nor_in_the
 
 def _while_it_waits(server: HookServer) -> dict[str, str]:
     batch = json.dumps({"limit_s": 60, "deliveries": [order(server.url())]}).encode()
-    words = [sys.executable, "-I", "-S", "-X", "utf8", "-c", sender.PRELUDE, *ROOTS]
+    words = [sys.executable, "-I", "-S", "-X", "utf8", "-c", PRELUDE, *ROOTS]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(batch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,10 @@ import pytest
 
 from gsched.agent.attempts.job_accounts import Login
 from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
+from gsched.agent.tasks.host_tasks import on_other_host
+from gsched.base.coded_text import coded, sentence
+from gsched.base.ids import element_id
+from gsched.model.hosts.job_tmpdir import NO_TMPDIR, JobTmpdir
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.run.executor import ProcessExecutor
@@ -19,13 +25,15 @@ from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 
 
-async def order_of(folder: Path, spec: JobSpec, first_host: str = "", **site: Any) -> Order:
+async def order_of(
+    folder: Path, spec: JobSpec, first_host: str = "", tmpdir: JobTmpdir = NO_TMPDIR, job_id: int = 1, **site: Any
+) -> Order:
     clock = ManualClock()
     executor = ProcessExecutor(folder, "c", on_started=lambda *_: None, on_ended=lambda *_: None, clock=clock)
-    builder = OrderBuilder("h", "u", executor, clock, HostContext(locks_gpus=lambda: False, places={}))
+    builder = OrderBuilder("h", "u", executor, clock, HostContext(locks_gpus=lambda: False, places={}, tmpdir=tmpdir))
     part = HostAllocation(host="h", slots=1)
     hosts = (HostAllocation(host=first_host, slots=1), part) if first_host else (part,)
-    message = agent_pb2.StartAttempt(job_id=1, attempt=1, report=True, **site)
+    message = agent_pb2.StartAttempt(job_id=job_id, attempt=1, report=True, **site)
     try:
         return builder.of(Start(message, spec, Allocation(hosts=hosts), part, Login()), None, 10.0)
     finally:
@@ -96,3 +104,67 @@ def test_what_runs_on_each_host_is_around_all_else(
     order = asyncio.run(order_of(tmp_path / "spool", spec, first_host, **site))
     assert ([step.command for step in order.first], [step.command for step in order.last]) == (before, after)
     assert order.first[0].is_site and order.last[-1].is_site
+
+
+def run(command: str) -> int:
+    return subprocess.run(["/bin/sh", "-c", command], check=False, stderr=subprocess.DEVNULL).returncode
+
+
+SPEC_OF_TMPDIR = JobSpec(command="true", user="u", queue="q", cwd="/", pre_exec="before", post_exec="after")
+
+
+def test_a_job_has_a_temporary_directory_that_is_its_own_on_each_host(tmp_path: Path) -> None:
+    tmpdir = JobTmpdir(folder=f"{tmp_path}/%H x", variable="TMPDIR")
+    order = asyncio.run(order_of(tmp_path / "spool", SPEC_OF_TMPDIR, tmpdir=tmpdir, environment=b"TMPDIR=/mine\0"))
+    path = Path(order.environment["TMPDIR"])
+    assert path.parent == tmp_path / "h x" and re.fullmatch(r"1\.1\.[0-9a-f]{16}\.tmpdir", path.name)
+    assert order.environment["GSCHED_TMPDIR"] == str(path)
+    making, removing = order.first[0].command, order.last[-1].command
+    assert [order.first[1].command, order.last[0].command] == ["before", "after"]
+    assert run(making) != 0 and not path.parent.exists(), "the first job's user would own the folder of all"
+    path.parent.mkdir()
+    assert run(making) == 0 and path.stat().st_mode & 0o777 == 0o700
+    assert run(removing) == 0 and not path.exists()
+    element = asyncio.run(order_of(tmp_path / "spool", SPEC_OF_TMPDIR, "first", tmpdir, element_id(7, 3)))
+    assert element.environment["TMPDIR"].startswith(f"{tmp_path}/first x/7_3.1.")
+    assert [len(element.first), len(element.last)] == [1, 1]
+
+
+def test_a_temporary_directory_that_is_there_already_is_never_taken_over(tmp_path: Path) -> None:
+    order = asyncio.run(order_of(tmp_path / "spool", SPEC_OF_TMPDIR, tmpdir=JobTmpdir(folder=str(tmp_path))))
+    making, path = order.first[0].command, Path(order.environment["GSCHED_TMPDIR"])
+    path.mkdir()
+    assert run(making) != 0
+    path.rmdir()
+    path.symlink_to(tmp_path)
+    assert run(making) != 0
+    assert order.last[-1].undoes_first, "what could not be made is not removed"
+    assert sentence(coded("step.failed", order.first[0].what, 1)) == (
+        f"mkdir of the job's temporary directory in {tmp_path} on h (that folder must exist and let the user "
+        "write there) exited with non-zero status (1)"
+    )
+
+
+def test_jobs_of_two_clusters_and_parts_of_one_job_share_no_temporary_directory(tmp_path: Path) -> None:
+    """Two private clusters of one user on a host, or hosts that share the folder: the end of one removes nothing of
+    the other's.
+    """
+    tmpdir = JobTmpdir(folder=str(tmp_path))
+    orders = [asyncio.run(order_of(tmp_path / "spool", SPEC_OF_TMPDIR, first, tmpdir, 7)) for first in ("", "", "o")]
+    assert all(run(order.first[0].command) == 0 for order in orders)
+    assert run(orders[2].last[-1].command) == 0
+    there = [Path(order.environment["GSCHED_TMPDIR"]).exists() for order in orders]
+    assert there == [True, True, False]
+
+
+def test_a_task_on_another_host_has_the_directory_that_the_job_has_there() -> None:
+    first = {"GSCHED_TMPDIR": "/tmp/1.1.a.tmpdir", "TMPDIR": "/tmp/1.1.a.tmpdir", "B": "/tmp"}
+    other = {"GSCHED_TMPDIR": "/tmp/1.1.b.tmpdir", "TMPDIR": "/tmp/1.1.b.tmpdir"}
+    assert on_other_host(first, other) == {**other, "B": "/tmp"}
+    assert on_other_host({**first, "TMPDIR": "/mine"}, other) == {**other, "TMPDIR": "/mine", "B": "/tmp"}
+
+
+def test_a_job_without_one_has_what_was_submitted(tmp_path: Path) -> None:
+    spec = JobSpec(command="true", user="u", queue="q", cwd="/")
+    order = asyncio.run(order_of(tmp_path / "spool", spec, environment=b"TMPDIR=/mine\0"))
+    assert (order.environment["TMPDIR"], order.first, order.last) == ("/mine", (), ())

@@ -158,3 +158,26 @@ def test_what_was_given_up_and_is_not_here_is_told_to_be_over(tmp_path: Path, gi
         attempts.close()
 
     asyncio.run(story())
+
+
+def test_it_tells_which_signals_it_has_sent(tmp_path: Path) -> None:
+    async def story() -> None:
+        told = Told()
+        attempts = agent(tmp_path, told)
+        await attempts.start(message())
+        await told.of("started")
+        order = agent_pb2.SignalAttempt(job_id=KEY[0], attempt=KEY[1], signal=10, number=3)
+        await attempts.pass_on(KEY, order)
+        await attempts.pass_on(KEY, order)
+        sent = [each.signalled.number for each in told if each.HasField("signalled")]
+        hello = agent_pb2.Hello()
+        attempts.fill_hello(hello)
+        assert (sent, [each.signalled for each in hello.held], hello.confirms_signals) == ([3], [3], True)
+        order.number, order.signal = 0, 12  # of a master of before
+        await attempts.pass_on(KEY, order)
+        assert sum(each.HasField("signalled") for each in told) == 1
+        await attempts.terminate(KEY, given_up=True)
+        await told.of("ended")
+        attempts.close()
+
+    asyncio.run(story())

@@ -78,7 +78,8 @@ def test_all_daemons_go_down_and_the_doors_last(
         assert not (tmp_path / "log").exists()
         return {"h1": "", "h2": ""}
 
-    monkeypatch.setattr(lsf_startup, "_home", lambda: SimpleNamespace(config=lambda: config))
+    monkeypatch.setattr(lsf_startup, "_home", lambda: SimpleNamespace(conf=""))
+    monkeypatch.setattr(lsf_startup, "config_of", lambda home: config)
     monkeypatch.setattr(lsf_startup, "connect", lambda envdir: contextlib.nullcontext())
     monkeypatch.setattr(lsf_startup, "stop_all", stop_all)
     config = msgspec.structs.replace(config, network=Network(port=1))

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from test_app_install import PYTHON, put
 
-from gsched.app.commands import fleet_words
+from gsched.app.commands import restart_words
 from gsched.app.commands.groups import gadmin
 from gsched.app.installation import help_files, install
 from gsched.app.installation.install import InstallPlace
@@ -42,7 +42,7 @@ def test_all_daemons_have_a_word_of_gadmin(word: str, monkeypatch: pytest.Monkey
     assert done.exit_code != 0 and not asked, done.output
     done = CliRunner().invoke(gadmin, [word, "-f"])
     assert done.exit_code == 0 and asked == [word], done.output
-    assert getattr(fleet_words, word) is gadmin.words()[word]
+    assert getattr(restart_words, word) is gadmin.words()[word]
 
 
 def test_pages_and_completion_are_installed_for_everybody(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -14,8 +16,8 @@ from click.testing import CliRunner
 from gsched.app.commands.groups import gadmin
 from gsched.app.installation import install, units
 from gsched.app.installation.install import InstallPlace, NewCluster
-from gsched.app.installation.units import Backups
-from gsched.base.errors import BadRequest, ConfigError, Conflict, PermissionDenied
+from gsched.app.installation.units import Backups, MonthlyArchives, Timed
+from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
 
 PYTHON, PACKAGE = "/bin/sh", "/usr/lib/__init__.py"
 """An interpreter and a package that everybody can reach."""
@@ -30,10 +32,12 @@ def put(
     new: NewCluster | None = NEW,
     force: bool = False,
     backups: Backups | None = None,
+    archives: MonthlyArchives | None = None,
 ) -> str:
     said: list[str] = []
     place = InstallPlace(str(root), "/etc/gsched", host)
-    install.install(place, daemons, new, force=force, say=said.append, python=PYTHON, package=PACKAGE, backups=backups)
+    timed = Timed(backups, archives)
+    install.install(place, daemons, new, force=force, say=said.append, python=PYTHON, package=PACKAGE, timed=timed)
     return "\n".join(said)
 
 
@@ -218,11 +222,68 @@ def test_copies_are_the_masters_and_stand_in_a_unit(tmp_path: Path) -> None:
     assert isinstance(done.exception, BadRequest) and "are for --backups" in done.exception.text
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_months_are_archived_where_it_is_wanted(tmp_path: Path, keep: bool) -> None:
+    told = put(tmp_path, archives=MonthlyArchives("/archive/gsched", keep), backups=Backups("/backup", 7))
+    assert told.splitlines()[-1].endswith("gsched-backup.timer gsched-archive.timer")
+    service, timer = (tmp_path / UNITS / f"gsched-archive.{kind}" for kind in ("service", "timer"))
+    lines = service.read_text().splitlines()
+    (start,) = [line for line in lines if line.startswith("ExecStart=")]
+    assert start.endswith(f" history archive --envdir /etc/gsched {'--keep ' if keep else ''}.-1/ /archive/gsched")
+    assert {"Type=oneshot", "User=gsched", "ReadWritePaths=/archive/gsched", "ProtectSystem=strict"} <= set(lines)
+    assert "RequiresMountsFor=/archive/gsched" in lines[: lines.index("[Service]")]
+    assert [line for line in lines if line.startswith("UMask=")][-1] == "UMask=0027", "the group may read"
+    assert {"OnCalendar=*-*-02", "Persistent=yes", "WantedBy=timers.target"} <= set(timer.read_text().splitlines())
+    before = service.read_text()
+    put(tmp_path, new=None)
+    assert service.read_text() == before, "an upgrade leaves them as they are"
+    install.uninstall(InstallPlace(str(tmp_path), "/etc/gsched", "h1"), force=False, say=print, python=PYTHON)
+    assert there(tmp_path) == set()
+
+
+def test_no_link_in_the_place_of_a_new_folder_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, folder, mkdir = tmp_path / "other", tmp_path / "new" / "archive", os.mkdir
+    other.mkdir(0o711)
+
+    def swap(path: str, *words: int) -> None:
+        mkdir(path, *words)
+        if path == str(folder):
+            os.rmdir(path)
+            os.symlink(other, path)
+
+    before = other.stat()
+    monkeypatch.setattr(os, "mkdir", swap)
+    monkeypatch.setattr(install.pwd, "getpwnam", lambda _: pwd.getpwuid(os.getuid()))
+    with pytest.raises(GschedError, match=f"{folder}: "):
+        install._make_folder(InstallPlace("", "/etc/gsched", "h1"), str(folder), 0o750, print)
+    assert (other.stat().st_mode, other.stat().st_ctime_ns) == (before.st_mode, before.st_ctime_ns)
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_new_folder_has_its_mode_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    folder = tmp_path / "new" / "archive"
+    monkeypatch.setattr(install.pwd, "getpwnam", lambda _: pwd.getpwuid(os.getuid()))
+    install._make_folder(InstallPlace("", "/etc/gsched", "h1"), f"{folder}{end}", 0o750, print)
+    assert folder.stat().st_mode & 0o7777 == 0o750
+
+
+def test_months_are_archived_by_the_master(tmp_path: Path) -> None:
+    put(tmp_path)
+    with pytest.raises(BadRequest, match="months are archived on the master's host, h1"):
+        put(tmp_path, host="h2", new=None, force=True, archives=MonthlyArchives("/archive"))
+    with pytest.raises(BadRequest, match="what stands in a unit is an absolute path"):
+        put(tmp_path, new=None, archives=MonthlyArchives("/my archive"))
+    done = CliRunner().invoke(gadmin, ["install-units", "--root", str(tmp_path), "--archives-keep"])
+    assert isinstance(done.exception, BadRequest) and "is for --archives" in done.exception.text
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
 def test_what_systemd_says_of_the_timer(tmp_path: Path) -> None:
-    put(tmp_path, backups=Backups("/backup", 7))
-    for kind in ("service", "timer"):
-        unit = tmp_path / UNITS / f"gsched-backup.{kind}"
+    put(tmp_path, backups=Backups("/backup", 7), archives=MonthlyArchives("/archive"))
+    for name, kind in itertools.product(("backup", "archive"), ("service", "timer")):
+        unit = tmp_path / UNITS / f"gsched-{name}.{kind}"
         checked = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
         assert not [line for line in checked.stderr.splitlines() if unit.name in line], checked.stderr
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gsched.app.clusters.private import Home, up
+from gsched.app.clusters.private_config import config_of
+from gsched.app.clusters.private_down import down
+from gsched.app.clusters.private_home import Home
+from gsched.app.clusters.private_up import up
 from gsched.base.errors import BadRequest, ConfigError, GschedError
 from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import Locations
@@ -40,6 +43,18 @@ def test_a_cluster_with_wrong_files_tells_of_what_is_wrong_alone(tmp_path: Path)
     params = home.conf / "lsb.params"
     params.write_text(params.read_text().replace("End Parameters", ""))
     with pytest.raises(ConfigError) as caught:
-        home.config()
+        config_of(home)
     assert len(caught.value.problems) > 1  # the notes that come first belong to files as they are made
     assert caught.value.errors.splitlines() == [f"{params}:3: section Parameters has no End Parameters"]
+
+
+def test_a_cluster_with_wrong_files_is_ended_and_called_by_its_name(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "lsf.conf").write_text(f'GSCHED_RUNDIR="{tmp_path / "run"}"\nNO SETTING\n')
+    (conf / "lsf.cluster.lab").write_text("Begin Host\n")
+    told: list[str] = []
+    down(Home(tmp_path, conf), kill=False, say=told.append)
+    (conf / "lsf.cluster.other").touch()
+    down(Home(tmp_path, conf), kill=False, say=told.append)
+    assert told == ["cluster lab was not up", f"the cluster in {tmp_path} was not up"]

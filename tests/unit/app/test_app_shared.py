@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gsched.app.clusters import private
+from gsched.app.clusters import private_down, private_status, private_up
+from gsched.app.clusters.private_home import Home
 from gsched.app.commands.groups import gadmin
 from gsched.base.errors import BadRequest, Conflict
 from gsched.config.template import NewConfiguration, private_texts
@@ -89,11 +90,11 @@ def test_a_private_cluster_needs_none(conf: Path) -> None:
 
 
 def test_a_shared_cluster_is_not_brought_up_like_a_private_one(conf: Path) -> None:
-    home = private.Home(conf.parent, conf)
+    home = Home(conf.parent, conf)
     for act in (
-        lambda: private.up(home, sim_gpus=None, hosts=(), gpu_resources=True, say=print),
-        lambda: private.down(home, kill=False, say=print),
-        lambda: private.status(home, print),
+        lambda: private_up.up(home, sim_gpus=None, hosts=(), gpu_resources=True, say=print),
+        lambda: private_down.down(home, kill=False, say=print),
+        lambda: private_status.status(home, print),
     ):
         with pytest.raises(BadRequest, match="is a shared one"):
             act()

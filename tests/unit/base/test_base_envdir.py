@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.app.clusters.private import Home
+from gsched.app.clusters.private_home import Home
 from gsched.base.envdir import conf_dir, home_of, in_home, read_setting, setting
 
 

@@ -106,6 +106,8 @@ class FakeMaster(
         self.histories: dict[int, tuple[EventRecord, ...]] = {}
         self.times: list[JobTimes] = []
         self.cut_at: float | None = None
+        self.kept_from: float | None = None
+        self.events_kept_from: float | None = None
         self.queries: list[HistoryQuery] = []
         self.live: queue.SimpleQueue[EventRecord | None] = queue.SimpleQueue()
         self.ends: queue.SimpleQueue[JobEnd | None] = queue.SimpleQueue()
@@ -369,7 +371,8 @@ class FakeMaster(
         wanted = from_proto(request, HistoryQuery)
         self.filters.append(wanted.jobs)
         self.queries.append(wanted)
-        reply = past_pb2.HistoriesReply(cut_at=self.cut_at)
+        since = {"kept_from": self.kept_from, "events_kept_from": self.events_kept_from}
+        reply = past_pb2.HistoriesReply(cut_at=self.cut_at, **since)
         for job_id in sorted(self.histories, key=lambda number: (array_of(number), number)):
             told = self.histories[job_id]
             if (not wanted.jobs.ids or job_id in wanted.jobs.ids) and was_in_spans(wanted, told):

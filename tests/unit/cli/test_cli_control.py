@@ -11,7 +11,8 @@ import pytest
 from fake_master import FakeCall, FakeMaster
 from test_cli_gjobs import done, pending, running
 
-from gsched.model.views.view import EventRecord, JobFilter, OutputChunk
+from gsched.model.views.view import EventRecord, JobFilter, OutputChunk, Parameter
+from gsched.wire.v1 import scheduler_pb2
 
 NewCall = Callable[..., FakeCall]
 
@@ -147,3 +148,73 @@ def test_peek_follows_a_job_into_its_next_attempt(master: FakeMaster, call: NewC
     other.join(60)
     assert peek.out == "<< output from stdout >>\nfirst\nsecond\n"
     assert master.followed == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "action", "fields", "said"),
+    [
+        (
+            ["release", "2*a b", "7"],
+            "release",
+            {"hosts": ["2*a", "b"], "position": 1},
+            "slots of job <7> are released.",
+        ),
+        (
+            ["release", "-c", "all", "7"],
+            "release",
+            {"hosts": ["all"], "position": 1, "cancels": True},
+            "slots of job <7> are released.",
+        ),
+        (["request", "3", "7"], "request", {"position": 3}, "job <7> gets more slots when there are any."),
+        (["cancel", "7"], "request", {"position": 0}, "Job <7> asks for no more slots."),
+    ],
+)
+def test_gresize_asks_for_slots(
+    master: FakeMaster, call: NewCall, words: list[str], action: str, fields: dict[str, object], said: str
+) -> None:
+    gresize = call("gresize", *words)
+    assert (gresize.run(), gresize.err) == (0, "")
+    assert gresize.out.endswith(said + "\n")
+    (asked,) = [each for each in master.requests if isinstance(each, scheduler_pb2.ControlRequest)]
+    assert asked == scheduler_pb2.ControlRequest(action=action, job_ids=[7], **fields)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "gresize: say release, request or cancel"),
+        (["grow", "7"], "gresize: say release, request or cancel"),
+        (["release"], "gresize: release what?"),
+        (["release", "all"], "gresize: name a job"),
+        (["request", "no", "7"], "gresize: no: the number of slots must be a positive integer"),
+        (["request", "0", "7"], "gresize: 0: the number of slots must be a positive integer"),
+        (["cancel", "-c", "7"], "gresize: -c goes with release"),
+        (["cancel", "0"], "gresize: name a job"),
+    ],
+)
+def test_gresize_says_what_is_wrong(master: FakeMaster, call: NewCall, words: list[str], error: str) -> None:
+    gresize = call("gresize", *words)
+    assert gresize.run() == 255
+    assert gresize.err.startswith(error) and master.requests == []
+
+
+@pytest.mark.parametrize(
+    ("value", "is_admin", "action"), [("Y", False, "kill"), ("Y", True, "signal"), ("N", False, "signal")]
+)
+def test_where_force_is_for_administrators_others_end_jobs_as_usual(
+    master: FakeMaster, call: NewCall, value: str, is_admin: bool, action: str
+) -> None:
+    master.cluster_view = msgspec.structs.replace(
+        master.cluster_view,
+        may_administer=is_admin,
+        parameters=(Parameter("PRIVILEGED_USER_FORCE_BKILL", value),),
+    )
+    gkill = call("gkill", "-r", "7")
+    assert (gkill.run(), gkill.out, gkill.err) == (0, "Job <7> is being terminated\n", "")
+    assert [each[0] for each in master.controls] == [action]
+
+
+@pytest.mark.parametrize("command", ["btop", "bbot"])
+def test_an_administrator_may_count_among_the_jobs_of_one_user(master: FakeMaster, call: NewCall, command: str) -> None:
+    assert call(command, "-u", "7", "2").run() == 0 and call(command, "7").run() == 0
+    assert [(each.position, each.among_own) for each in master.requests] == [(2, True), (1, False)]

@@ -156,3 +156,24 @@ def test_help_teaches(jobs: Modifiable, call: NewCall) -> None:
     assert "-Wn" in gmod.out and "take -W back" in gmod.out
     version = call("gmod", "-V")
     assert (version.run(), version.out[:7]) == (0, "gsched ")
+
+
+def test_a_file_of_hosts_says_where_the_slots_are_and_is_taken_back(jobs: Modifiable, call: NewCall) -> None:
+    gmod = call("gmod", "-hostfile", "hosts.txt", "7")
+    gmod.files["hosts.txt"] = b"a 2\nb\n"
+    assert (gmod.run(), gmod.err) == (0, "")
+    asked_otherwise = {"slots": 4, "res_req": "select[mem>1] span[hosts=1]", "hosts": ("b",)}
+    jobs.views = [view(7, **{name: getattr(jobs.modified[0][2], name) for name in jobs.modified[0][1]})]
+    jobs.views.append(view(8, **asked_otherwise))
+    other = call("gmod", "-hostfilen", "8")
+    assert other.run() == 255 and "The job has no file of hosts" in other.err
+    assert call("gmod", "-hostfilen", "7").run() == 0
+    (_, fields, sent), (_, others, cleared) = jobs.modified
+    assert set(fields) == {
+        *("slots", "max_slots", "hosts", "host_levels", "other_hosts", "first_hosts", "res_req"),
+    }
+    assert set(others) == set(fields)
+    assert (sent.slots, sent.hosts, sent.first_hosts) == (3, ("a", "b"), ("a",))
+    assert (cleared.slots, cleared.hosts, cleared.res_req) == (1, (), "")
+    wrong = call("gmod", "-hostfile", "hosts.txt", "-n", "2", "7")
+    assert wrong.run() == 255 and "options -hostfile and -n exclude each other" in wrong.err

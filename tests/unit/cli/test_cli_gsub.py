@@ -578,3 +578,15 @@ def test_ctrl_c_while_waiting_leaves_the_job(master: FakeMaster, call: NewCall) 
     assert codes == [130]
     assert gsub.err == ("<<Waiting for dispatch ...>>\nNo longer waiting; job <220> stays in the cluster (gkill 220)\n")
     assert not master.controls
+
+
+def test_a_requirement_is_checked_and_nothing_submitted(master: FakeMaster, call: NewCall) -> None:
+    checked = call("gsub", "-R", "select[mem>100] order[mem]", "true", BSUB_CHK_RESREQ="1")
+    assert (checked.run(), checked.out, checked.err) == (0, "Resource requirement string is valid.\n", "")
+    wrong = call("gsub", "-R", "select[mem>100] select[", "true", BSUB_CHK_RESREQ="1")
+    assert (wrong.run(), wrong.out) == (255, "") and wrong.err.endswith("Job not submitted.\n")
+    packed = call("gsub", "-pack", "jobs", BSUB_CHK_RESREQ="1")
+    assert packed.run() == 255 and "no file of -pack" in packed.err
+    assert not master.submissions
+    assert call("gsub", "-R", "select[mem>100]", "true", BSUB_CHK_RESREQ="N").run() == 0
+    assert len(master.submissions) == 1

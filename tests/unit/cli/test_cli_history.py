@@ -91,6 +91,27 @@ def test_stored_events_print_as_the_transcript(history: JobHistory) -> None:
     assert [line.rstrip() for line in text.strip().splitlines()] == wanted.strip().splitlines()
 
 
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (AttemptResult(exit_code=0), "Post job process done successfully"),
+        (AttemptResult(exit_code=0, post_code=3), "Post job process failed"),
+        (AttemptResult(exit_code=1), ""),
+    ],
+)
+def test_an_end_that_left_nothing_behind_tells_it(result: AttemptResult, said: str) -> None:
+    submitted = events.JobSubmitted(at=1.0, job_id=7, spec=spec())
+    end = events.JobFinished(at=9.0, job_id=7, attempt=1, result=result)
+    told = [
+        render_history([history_record(stored(7, submitted, *happened))], UTC, 0.0)
+        for happened in (
+            [msgspec.structs.replace(end, post_processed=True)],
+            [end, events.JobPostProcessed(at=9.0, job_id=7, attempt=1, failed=bool(result.post_code))],
+        )
+    ]
+    assert told[0] == told[1] and ("Post job" in told[0]) is bool(said) and said in told[0]
+
+
 def test_every_change_of_state_is_counted_and_told() -> None:
     begin = 1_000_000.0
     happened = [
@@ -179,6 +200,14 @@ def test_jobs_that_are_told_by_their_times_stand_among_the_others(master: FakeMa
     assert rows[4][:3] == ["300", "ann", "waits"]
     assert [query.brief for query in master.queries] == [True]
     assert call("bhist", "-l", "-a").run() == 0 and not master.queries[-1].brief
+
+
+def test_brief_is_a_line_for_each_job(master: FakeMaster, call: NewCall) -> None:
+    master.histories = {220: job_220().events, 221: job_221().events}
+    plain, brief, both = call("bhist", "-a"), call("bhist", "-a", "-b"), call("bhist", "-a", "-b", "-l")
+    assert (plain.run(), brief.run(), both.run()) == (0, 0, 255)
+    assert brief.out == plain.out and "220" in brief.out
+    assert both.err.startswith("bhist: -b and -l cannot be given together")
 
 
 def test_much_is_laid_out_by_the_callers_own_process(master: FakeMaster, call: NewCall) -> None:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC
 
+import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster
+
+from gsched.cli.render.jobs.jobs_long import render_long
+from gsched.cli.render.jobs.shown_job import ShownJob
+from gsched.dialect.host_lists import host_file_of, read_host_file, requirement_of
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import JobView
 
 NewCall = Callable[..., FakeCall]
 
@@ -51,3 +59,30 @@ def test_a_file_that_is_not_there(master: FakeMaster, call: NewCall) -> None:
     done = call("gsub", "-hostfile", "none", "true")
     assert done.run() == 255 and "No such file or directory" in done.err
     assert master.submissions == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [("a 2\n", " a                   2\n"), ("b\na 3\n", " b                   1\n a                   3\n")],
+)
+def test_gjobs_shows_what_the_file_said(text: str, rows: str) -> None:
+    hosts = read_host_file("f", text)
+    spec = JobSpec(
+        command="x",
+        user="ann",
+        queue="normal",
+        slots=sum(hosts.values()),
+        hosts=tuple(hosts),
+        first_hosts=tuple(hosts)[:1],
+        res_req=requirement_of(hosts),
+    )
+    view = JobView(job_id=7, spec=spec, state="PEND", submitted_at=0.0)
+    shown = "".join(render_long([ShownJob(view=view, host_file=host_file_of(spec))], UTC))
+    assert f" USER-SPECIFIED HOST FILE:\n HOST            SLOTS\n{rows}" in shown
+    for changes in ({"first_hosts": ()}, {"hosts": ("c",)}, {"res_req": "select[mem>1]"}):
+        assert host_file_of(msgspec.structs.replace(spec, **changes)) == {}
+
+
+def test_a_host_file_is_shown_together_with_l(call: NewCall) -> None:
+    done = call("gjobs", "-hostfile", "7")
+    assert done.run() == 255 and "-hostfile is given together with -l" in done.err

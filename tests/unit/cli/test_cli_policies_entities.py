@@ -116,7 +116,9 @@ def test_a_reservation_is_made_as_it_is_described(master: FakeMaster, call: NewC
     assert list(asked.reservation.users) == ["ann", "bob", "red"]
     assert asked.reservation.start == datetime(2040, 1, 2, 10, tzinfo=UTC).timestamp()
     assert asked.reservation.end - asked.reservation.start == 2.5 * 3600
-    assert call("grsvadd", "-n", "1", "-b", "2040:1:2:10:00", "-e", "11:00").run() == 0
+    assert (
+        call("grsvadd", "-o", "-nosusp", "-unit", "slot", "-n", "1", "-b", "2040:1:2:10:00", "-e", "11:00").run() == 0
+    )
     asked = master.requests[-1]
     assert list(asked.reservation.users) == ["test"]
     assert asked.reservation.end - asked.reservation.start == 3600  # an end without a day is on the day of the begin

@@ -9,6 +9,7 @@ import pytest
 from fake_master import FakeCall, FakeMaster, record, spec
 from test_cli_gjobs import running
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
 from gsched.cli.registry import ALIASES, COMMANDS, LOCAL_ONLY
 from gsched.model import event as events
@@ -50,6 +51,29 @@ def test_history_tells_what_people_did(master: FakeMaster, call: NewCall) -> Non
         ": Suspended: The run windows are closed;",
         ": Requeue requested by user or administrator <ann>;",
         ": Requeue requested: preempted by job <12[3]>;",
+    ):
+        assert line in text, line
+
+
+def test_history_tells_of_slots_that_came_and_went(master: FakeMaster, call: NewCall) -> None:
+    at, job = 1499222051.0, spec("t.sh")
+
+    def changed(after: int, by: str, code: str, value: object) -> events.JobModified:
+        return events.JobModified(at=at + after, job_id=9, by=by, spec=job, changes=(coded(code, value),))
+
+    text = told(
+        master,
+        call,
+        9,
+        events.JobSubmitted(at=at, job_id=9, spec=job),
+        changed(1, "ann", "resize.requested", 2),
+        changed(2, "_system_", "resize.added", "2*a"),
+        changed(3, "ann", "resize.released", "1*a"),
+    )
+    for line in (
+        ": Request 2 more slots by user or administrator <ann>;",
+        ": Additional allocation on Hosts/Processors <2*a>;",
+        ": Release allocation on Hosts/Processors <1*a> by user or administrator <ann>;",
     ):
         assert line in text, line
 

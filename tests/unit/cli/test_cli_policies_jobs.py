@@ -44,6 +44,11 @@ def test_an_element_is_called_by_its_index(master: FakeMaster, call: NewCall, ar
     assert list(master.requests[-1].job_ids) == [ELEMENT]
 
 
+def test_grun_takes_lsf_s_word_that_a_job_starts_over(master: FakeMaster, call: NewCall) -> None:
+    brun = call("brun", "-b", "-m", "one", "7")
+    assert (brun.run(), brun.out) == (0, "Job <7> is being forced to run.\n")
+
+
 def test_grun_says_what_a_forced_job_still_waits_for(master: FakeMaster, call: NewCall) -> None:
     reason = PendingReason(coded("dependency.not_satisfied"), detail="done(3): job 3 is RUN")
     plain = spec()
@@ -105,8 +110,8 @@ def test_a_group_narrows_down_and_elements_are_found_by_name(master: FakeMaster,
         (["grun", "1"], "grun: -m HOST says where the job is to run\n"),
         (["grun", "-m", "a", "1", "2"], "grun: name one job\n"),
         (
-            ["grun", "-b", "1"],
-            "grun: option -b is not supported: -m names the hosts, and all else is as for any job "
+            ["grun", "-f", "1"],
+            "grun: option -f is not supported: -m names the hosts, and all else is as for any job "
             "(-h lists the options)\n",
         ),
         (["gswitch"], "gswitch: Queue name must be specified (-h shows how)\n"),
@@ -116,6 +121,10 @@ def test_a_group_narrows_down_and_elements_are_found_by_name(master: FakeMaster,
         (["gbgmod", "/n"], "gbgmod: say either -L JOBS or -Ln\n"),
         (["gbgmod", "-L", "1", "-Ln", "/n"], "gbgmod: say either -L JOBS or -Ln\n"),
         (["grsvadd", "-n", "1", "-b", "1:00"], "grsvadd: -e TIME says when it ends\n"),
+        (
+            ["grsvadd", "-unit", "host", "-n", "1"],
+            "grsvadd: option -unit takes slot, not 'host' (-h lists the options)\n",
+        ),
         (["grsvadd", "-b", "1:00", "-e", "2:00"], "grsvadd: -n SLOTS or -gpu GPUS says how much is reserved\n"),
         (["grsvadd", "-n", "0", "-b", "1:00", "-e", "2:00"], "grsvadd: -n 0: not a number from 1 to 1000000\n"),
         (["grsvadd", "demo"], "grsvadd: 'demo' belongs to no option (a name is given with -N)\n"),

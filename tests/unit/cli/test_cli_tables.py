@@ -547,7 +547,9 @@ def test_no_account(master: FakeMaster, call: NewCall) -> None:
     assert refused(call, "bacct", "-l", "99") == "No matching job found\n"
     assert " Total number of done jobs:       0 " in shown(call, "bacct")
     assert "Bad time specification" in refused(call, "bacct", "-C", "yesterday")
-    assert "-sla is not supported" in refused(call, "bacct", "-sla", "x")
+    assert "-rcacct is not supported" in refused(call, "bacct", "-rcacct", "x")
+    shown(call, "bacct", "-sla", "gold")
+    assert master.account_filters[-1].service_class == "gold"
 
 
 @pytest.mark.parametrize("command", ["gacct", "gusers", "gmgroup", "gugroup", "glshosts", "glsinfo", "gload"])

@@ -42,9 +42,9 @@ def test_a_profile_says_what_jobs_have_in_common():
             "lsb.applications:1: the application profile has no NAME",
         ),
         (
-            "Begin Application\nNAME = a\nJOB_SIZE_LIST = 4\nEnd Application\n",
-            "lsb.applications:3: JOB_SIZE_LIST is not supported yet: a job with -gpu num=LEAST..MOST grows and "
-            "shrinks; slots stay as they are",
+            "Begin Application\nNAME = a\nHOSTLIMIT_PER_JOB = 4\nEnd Application\n",
+            "lsb.applications:3: HOSTLIMIT_PER_JOB is not supported yet: span[ptile=SLOTS] or -nnodes say how many "
+            "hosts a job has",
         ),
         (
             "Begin Application\nNAME = a\nEnd Application\nBegin Application\nNAME = a\nEnd Application\n",

@@ -184,7 +184,7 @@ def test_what_a_job_sees_that_asked_for_no_gpu(word, mode):
         ("GPU_HEALTH_INTERVAL = -1", "GPU_HEALTH_INTERVAL: '-1' is not a number from 0 to 8760"),
         ("GPU_MAX_TEMPERATURE = 90C", "GPU_MAX_TEMPERATURE: '90C' is not a whole number from 1 to 200"),
         ("GPU_UNREQUESTED = auto=2", "GPU_UNREQUESTED: 'auto=2' is none of hide, allow and auto=1"),
-        ("MAX_JOB_ATTA_SIZE = 5", "MAX_JOB_ATTA_SIZE is not supported yet"),
+        ("JOB_GROUP_IDLE_TTL = 5", "JOB_GROUP_IDLE_TTL is not supported yet"),
         ("CLEANPERIOD = 5", "unknown parameter CLEANPERIOD in lsb.params; did you mean CLEAN_PERIOD?"),
     ],
 )
@@ -402,3 +402,56 @@ def test_interfaces_of_hosts():
     assert (read["h1"].interface, read["h2"].interface) == (("ib0",), ("eth1", "mlx5_0:1", "mlx5_1:1"))
     wrong = hosts("HOST_NAME MXJ INTERFACE", "h1 1 (ib0 $x)", "default ! ()").errors
     assert len(wrong) == 1 and "INTERFACE: 'ib0 $x' is no name of an interface" in wrong[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((), ("", "")),
+        (("LSB_SET_TMPDIR=n",), ("", "")),
+        (("LSB_SET_TMPDIR=Y",), ("/tmp", "TMPDIR")),
+        (("LSB_SET_TMPDIR=y", "LSF_TMPDIR=/var/tmp/"), ("/var/tmp", "TMPDIR")),
+        (("LSB_JOB_TMPDIR=/scratch/%H",), ("/scratch/%H", "")),
+        (("LSB_JOB_TMPDIR=/scratch", "LSB_SET_TMPDIR=MY_TMP"), ("/scratch", "MY_TMP")),
+    ],
+)
+def test_where_the_temporary_directories_of_jobs_are(lines, expected):
+    checked = check(with_lines("lsf.conf", *lines))
+    assert (checked.config.job_tmpdir.folder, checked.config.job_tmpdir.variable) == expected
+    assert not checked.notes
+
+
+def test_a_temporary_directory_that_cannot_be_or_has_no_effect_is_told():
+    alone = check(with_lines("lsf.conf", "LSF_TMPDIR=/var/tmp"))
+    assert ["LSF_TMPDIR has no effect: jobs find their own TMPDIR" in note for note in alone.notes] == [True]
+    for line, why in (
+        ("LSB_SET_TMPDIR=LSB_X", "'LSB_X' is none of Y, N and the name of a variable that jobs may get"),
+        ("LSB_SET_TMPDIR=/tmp", "'/tmp' is none of Y, N and the name of a variable that jobs may get"),
+        ("LSB_JOB_TMPDIR=scratch", "'scratch' is not an absolute path"),
+        (
+            "LSB_JOB_TMPDIR=/scratch/a:b",
+            "'/scratch/a:b' has a colon or comma: containers could not be given it",
+        ),
+        ("LSF_TMPDIR=/scratch/a,b", "'/scratch/a,b' has a colon or comma: containers could not be given it"),
+        ("LSB_JOB_TMPDIR=/" + 256 * "x", "the path has 257 characters; at most 256 are possible"),
+    ):
+        (error,) = check(with_lines("lsf.conf", line)).errors
+        assert why in error and "lsf.conf:" in error
+
+
+def test_parameters_of_lsf_for_jobs_messages_and_groups():
+    lines = (
+        "DEFAULT_USER_GROUP = staff",
+        "ENABLE_HOST_INTERSECTION = Y",
+        "MAX_JOB_MSG_NUM = 0",
+        "MAX_JOB_ATTA_SIZE = 2147483647",
+        "PRIVILEGED_USER_FORCE_BKILL = y",
+    )
+    users = "Begin UserGroup\nGROUP_NAME GROUP_MEMBER\nstaff (all)\nEnd UserGroup\n"
+    text = "\n".join(["Begin Parameters", *lines, "End Parameters"])
+    conf = with_lines("lsf.conf", "LSB_MAX_ASKED_HOSTS_NUMBER=512")
+    read = check({"lsb.params": text, "lsb.users": users, **conf}).config.params
+    assert (read.default_user_group, read.host_intersection, read.only_admins_force) == ("staff", True, True)
+    assert (read.max_messages, read.max_attached_kib, read.max_asked_hosts) == (0, 2147483647, 512)
+    (error,) = params("DEFAULT_USER_GROUP = staf").errors
+    assert error == "lsb.params: DEFAULT_USER_GROUP: there is no user group staf in lsb.users"

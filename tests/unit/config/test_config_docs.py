@@ -55,6 +55,7 @@ def test_there_is_an_example_of_every_file():
         "lsb.users",
         "lsb.resources",
         "lsb.applications",
+        "lsb.serviceclasses",
     }
 
 

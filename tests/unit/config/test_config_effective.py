@@ -24,6 +24,9 @@ CPU_PEAK_SAMPLE_DURATION = 30
 JOB_ACCEPT_INTERVAL = 3
 CLEAN_PERIOD = 60
 HOST_HISTORY_DAYS = 90
+JOB_HISTORY_DAYS = 730
+EVENT_HISTORY_DAYS = 365
+EVENT_HISTORY_SIZE = 20000
 JOB_TERMINATE_INTERVAL = 0.5
 MAX_JOBID = 999999
 MAX_PEND_JOBS = 5000
@@ -57,12 +60,22 @@ DEFAULT_JOBGROUP = /%p/%u
 MAX_JOB_REQUEUE = 4
 ENABLE_USER_RESUME = Y
 JOB_POSITION_CONTROL_BY_ADMIN = Y
+PRIVILEGED_USER_FORCE_BKILL = Y
+ADVRSV_USER_LIMIT = 8
+DEFAULT_USER_GROUP = staff
+ENABLE_HOST_INTERSECTION = Y
+MAX_JOB_MSG_NUM = 7
+MAX_JOB_ATTA_SIZE = 9
 EFFICIENCY_MIN_RUN = 60
 RESERVE_CORES_PER_GPU = 2
 PREEMPT_ACTION = requeue
 MIN_RUN_BEFORE_PREEMPT = 30
 GPU_GROW_INTERVAL = 60
 MAX_JOB_PREEMPT = 3
+NO_PREEMPT_INTERVAL = 5
+RESIZABLE_JOBS = auto
+RESOURCE_RESERVE_PER_TASK = Y
+PREEXEC_EXCLUDE_HOST_EXIT_VALUES = 20 21
 LOCAL_MAX_PREEXEC_RETRY = 4
 JOB_PREPROC_TIMEOUT = 5
 JOB_POSTPROC_TIMEOUT = 10
@@ -71,6 +84,7 @@ LOCAL_MAX_PREEXEC_RETRY_ACTION = EXIT
 CPU_TIME_FACTOR = 0.1
 RUN_TIME_FACTOR = 0.2
 RUN_JOB_FACTOR = 0.3
+FAIRSHARE_JOB_COUNT = Y
 COMMITTED_RUN_TIME_FACTOR = 0.4
 GPU_RUN_TIME_FACTOR = 0.5
 HIST_HOURS = 6
@@ -80,7 +94,9 @@ ENABLE_GPU_HIST_RUN_TIME = Y
 
 
 def configured(*lines: str) -> ClusterConfig:
-    checked = check({"lsb.params": "\n".join(["Begin Parameters", *lines, "End Parameters", ""])})
+    staff = "Begin UserGroup\nGROUP_NAME GROUP_MEMBER\nstaff (all)\nEnd UserGroup\n"
+    text = "\n".join(["Begin Parameters", *lines, "End Parameters", ""])
+    checked = check({"lsb.params": text, "lsb.users": staff})
     assert checked.errors == [] and checked.config is not None
     return checked.config
 
@@ -113,6 +129,7 @@ def test_every_parameter_has_a_place() -> None:
         "host_lost_after_s",
         "root_may_submit",
         "max_requests_per_s",
+        "max_asked_hosts",
         "max_dispatch_per_cycle",
         "job_report",
         "stdout_direct",

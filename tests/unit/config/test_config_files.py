@@ -92,9 +92,9 @@ def test_a_cluster_file_of_another_cluster_is_noted_and_not_read():
 
 
 def test_a_file_that_is_not_supported_is_refused_when_it_says_something():
-    assert check({"lsb.serviceclasses": "# nothing\n"}).errors == []
-    assert check({"lsb.serviceclasses": "\nBegin ServiceClass\nNAME = x\nEnd ServiceClass\n"}).errors == [
-        "lsb.serviceclasses:2: section ServiceClass: lsb.serviceclasses is not supported yet"
+    assert check({"lsb.reasons": "# nothing\n"}).errors == []
+    assert check({"lsb.reasons": "\nBegin Reason\nNAME = x\nEnd Reason\n"}).errors == [
+        "lsb.reasons:2: section Reason: lsb.reasons is not supported yet"
     ]
 
 

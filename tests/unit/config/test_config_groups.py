@@ -236,7 +236,8 @@ def test_what_is_not_supported_in_lsb_users():
     text = "Begin User\nUSER_NAME PRIORITY\nann 4\nEnd User\nBegin UserMap\nLOCAL REMOTE\na b\nEnd UserMap\n"
     assert check({"lsb.users": text}).errors == [
         "lsb.users:3: PRIORITY is not supported yet (found '4'): the order is that of queue, fairshare and -sp",
-        "lsb.users:7: section UserMap is not supported yet; it must be empty",
+        "lsb.users:5: section UserMap is not supported yet; it must be empty: "
+        "there is one cluster, in which users have one name",
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from config_texts import BASE, check
 
 from gsched.model.queues.limit import Amount, Consumers, Limit
-from gsched.model.queues.window import Window
+from gsched.model.queues.window import Window, windows_text
 
 HOST_BY_HOST = "SLOTS_PER_PROCESSOR is counted host by host: PER_HOST is missing"
 OTHERS = {
@@ -214,8 +214,10 @@ def test_a_reservation_that_is_refused(row, error):
 def test_other_sections_of_lsb_resources():
     text = "Begin PowerPolicy\nNAME = x\nEnd PowerPolicy\nBegin Limits\nEnd Limits\nBegin HostExport\nEnd HostExport\n"
     assert resources(text).errors == [
-        "lsb.resources:2: section PowerPolicy is not supported yet; it must be empty",
-        "lsb.resources:4: unknown section Limits in lsb.resources; it holds Limit and ReservationUsage",
+        "lsb.resources:1: section PowerPolicy is not supported yet; it must be empty: "
+        "hosts are not switched off to save power",
+        "lsb.resources:4: unknown section Limits in lsb.resources; it holds Limit, ReservationUsage, "
+        "ResourceReservation and GuaranteedResourcePool",
     ]
 
 
@@ -270,3 +272,29 @@ def test_sections_are_kept_as_they_were_written():
         "x": ("Name = x", "PER_USER = all ~staff", "ngpus = [2 8:00-9:00]"),
         "NONAME001": ("USERS = ann bob", "SLOTS = 3"),
     }
+
+
+def test_who_may_make_advance_reservations_where_and_when():
+    section = (
+        "Begin ResourceReservation\nNAME = lab\nUSERS = ann eve\nHOSTS = h1 h2\nTIME_WINDOW = 5:18:00-1:8:00 20-6\n"
+        "End ResourceReservation\nBegin ResourceReservation\nNAME = most\nUSERS = all ~bob\nEnd ResourceReservation\n"
+    )
+    lab, most = check({"lsb.resources": section}).config.reservation_policies
+    assert (lab.users, lab.hosts) == (("ann", "eve"), ("h1", "h2"))
+    assert windows_text(lab.windows) == "5:18:00-1:8:00 20:00-6:00"
+    assert (most.users, most.excluded_users, most.hosts, most.windows) == (None, ("bob",), None, ())
+    assert lab.is_for("ann") and not lab.is_for("joe") and most.is_for("joe") and not most.is_for("bob")
+    assert lab.has_hosts(["h1"]) and not lab.has_hosts(["h1", "h3"]) and most.has_hosts(["h3"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        ("USERS = ann\n", "lsb.resources:1: the policy of reservations has no NAME"),
+        ("NAME = a\nHOSTS = nosuch\n", "lsb.resources:3: HOSTS: host nosuch is not defined in lsf.cluster"),
+        ("NAME = a\nWHEN = never\n", "lsb.resources:3: unknown parameter WHEN in section ResourceReservation"),
+    ],
+)
+def test_a_policy_of_reservations_that_is_wrong_is_refused(lines, error):
+    errors = check({"lsb.resources": f"Begin ResourceReservation\n{lines}End ResourceReservation\n"}).errors
+    assert len(errors) == 1 and errors[0].startswith(error)

@@ -81,6 +81,42 @@ def test_what_is_so_anyway_or_harms_nobody_is_a_note(name: str, line: str) -> No
     assert [note for note in checked.notes if re.split("[ =]", line)[0] + " has no effect: " in note]
 
 
+@pytest.mark.parametrize(
+    ("name", "so", "other"),
+    [
+        ("lsf.conf", "LSB_MOD_ALL_JOBS=Y", "LSB_MOD_ALL_JOBS=N"),
+        ("lsf.conf", "LSB_DISABLE_LIMLOCK_EXCL=Y", "LSB_DISABLE_LIMLOCK_EXCL=N"),
+        ("lsf.conf", "LSB_SIGSTOP=SIGSTOP", "LSB_SIGSTOP=SIGTSTP"),
+        ("lsf.conf", "LSF_GPU_RESOURCE_IGNORE=Y", "LSF_GPU_RESOURCE_IGNORE=N"),
+        ("lsf.conf", "LSF_BIND_JOB=NONE", "LSF_BIND_JOB=BALANCE"),
+        ("lsf.conf", "LSF_MANAGE_MIG=N", "LSF_MANAGE_MIG=Y"),
+        ("lsf.conf", "LSB_REQUEUE_TO_BOTTOM=0", "LSB_REQUEUE_TO_BOTTOM=1"),
+        ("lsb.params", "SECURE_JOB_INFO_LEVEL = 0", "SECURE_JOB_INFO_LEVEL = 1"),
+        ("lsb.params", "RUN_TIME_DECAY = N", "RUN_TIME_DECAY = Y"),
+        ("lsb.params", "FAIRSHARE_ADJUSTMENT_FACTOR = 0.0", "FAIRSHARE_ADJUSTMENT_FACTOR = 1"),
+        ("lsb.queues", "PREEMPT_DELAY = 0", "PREEMPT_DELAY = 60"),
+        ("lsb.queues", "MEMLIMIT_TYPE = JOB", "MEMLIMIT_TYPE = PROCESS TASK"),
+        ("lsb.queues", "RC_HOSTS = none", "RC_HOSTS = awshost"),
+        ("lsb.queues", "PLAN = N", "PLAN = Y"),
+        ("lsb.applications", "BIND_JOB = NONE", "BIND_JOB = PACK"),
+        ("lsb.applications", "USE_PAM_CREDS = n", "USE_PAM_CREDS = y"),
+    ],
+)
+def test_a_value_that_asks_for_what_is_so_is_a_note_and_another_is_refused(name: str, so: str, other: str) -> None:
+    around = {
+        "lsf.conf": BASE["lsf.conf"] + "{}\n",
+        "lsb.params": "Begin Parameters\n{}\nEnd Parameters\n",
+        "lsb.queues": BASE["lsb.queues"] + "Begin Queue\nQUEUE_NAME = q\n{}\nEnd Queue\n",
+        "lsb.applications": "Begin Application\nNAME = a\n{}\nEnd Application\n",
+    }[name]
+    parameter = re.split("[ =]", so)[0]
+    checked = check({name: around.format(so)})
+    assert checked.errors == []
+    assert [note for note in checked.notes if f"{parameter} has no effect: " in note]
+    (error,) = check({name: around.format(other)}).errors
+    assert f"{parameter} is not supported yet: " in error
+
+
 def test_names_that_came_with_a_fix_pack_are_known() -> None:
     text = "Begin Parameters\nALLOCATION_PLANNER = Y\nPROXYD_POLICIES = QUERY[max=9]\nEnd Parameters\n"
     checked = check({"lsb.params": text})

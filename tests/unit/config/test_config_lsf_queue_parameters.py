@@ -12,8 +12,9 @@ LINES = (
     "SUCCESS_EXIT_VALUES = 3  20-22\nLOCAL_MAX_PREEXEC_RETRY = 4\nMAX_PREEXEC_RETRY = 9\n"
     "LOCAL_MAX_PREEXEC_RETRY_ACTION = exit\nNO_PREEMPT_RUN_TIME = 1:30\nNO_PREEMPT_FINISH_TIME = 20%\n"
     "MAX_JOB_PREEMPT = 3\n"
+    "NO_PREEMPT_INTERVAL = 5\n"
 )
-SPARING = Sparing(SparedTime(5400.0), SparedTime(20.0, is_percent=True), 3)
+SPARING = Sparing(SparedTime(5400.0), SparedTime(20.0, is_percent=True), 3, 300)
 
 
 def queue(lines: str) -> str:
@@ -40,11 +41,13 @@ def test_a_queue_and_a_profile_set_them_alike() -> None:
         "NO_PREEMPT_RUN_TIME": "90 min",
         "NO_PREEMPT_FINISH_TIME": "20%",
         "MAX_JOB_PREEMPT": "3",
+        "NO_PREEMPT_INTERVAL": "5 min",
     }
 
 
 def test_the_cluster_sets_whom_nobody_preempts() -> None:
-    lines = "NO_PREEMPT_RUN_TIME = 90\nNO_PREEMPT_FINISH_TIME = 20 %\nMAX_JOB_PREEMPT = 3\nJOB_INCLUDE_POSTPROC = Y\n"
+    lines = "NO_PREEMPT_RUN_TIME = 90\nNO_PREEMPT_FINISH_TIME = 20 %\nNO_PREEMPT_INTERVAL = 5\n"
+    lines += "MAX_JOB_PREEMPT = 3\nJOB_INCLUDE_POSTPROC = Y\n"
     checked = check({"lsb.params": f"Begin Parameters\n{lines}End Parameters\n"})
     assert checked.errors == []
     assert checked.config is not None and checked.config.params.sparing == SPARING
@@ -160,19 +163,6 @@ def test_how_long_commands_around_jobs_may_take() -> None:
     assert (found.pre_timeout_s, found.post_timeout_s) == (None, 180)
 
 
-def test_that_jobs_keep_their_slots_may_be_said() -> None:
-    files = {
-        "lsb.queues": queue("RESIZABLE_JOBS = N\n"),
-        "lsb.params": "Begin Parameters\nRESIZABLE_JOBS = n\nEnd Parameters\n",
-        "lsb.applications": "Begin Application\nNAME = a\nRESIZABLE_JOBS = no\nEnd Application\n",
-    }
-    checked = check(files)
-    assert checked.errors == []
-    assert sum("RESIZABLE_JOBS has no effect: jobs keep the slots" in note for note in checked.notes) == 3
-    (error,) = check({"lsb.queues": queue("RESIZABLE_JOBS = Y\n")}).errors
-    assert "RESIZABLE_JOBS is not supported yet: a job with -gpu num=LEAST..MOST grows and shrinks" in error
-
-
 def test_what_runs_on_each_host_keeps_its_quotes() -> None:
     lines = "HOST_PRE_EXEC = 'mount' /scratch\nHOST_POST_EXEC = umount /scratch\n"
     checked = check(
@@ -238,3 +228,20 @@ def test_how_much_daemons_log() -> None:
     (error,) = params("", "LSB_LOG_MASK_MBD=LOUD\n").errors
     assert "LSB_LOG_MASK_MBD: 'LOUD' is no level of a log (LOG_EMERG, " in error
     assert check().config is not None and check().config.log_levels.of("agent") == "LOG_INFO"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("word", "kept"), [("Y", "y"), ("n", "n"), ("AUTO", "auto")])
+def test_resizable_jobs_of_cluster_queue_and_profile(word: str, kept: str) -> None:
+    line = f"RESIZABLE_JOBS = {word}\n"
+    profile = f"Begin Application\nNAME = a\n{line}End Application\n"
+    params = f"Begin Parameters\n{line}End Parameters\n"
+    checked = check({"lsb.queues": queue(line), "lsb.applications": profile, "lsb.params": params})
+    assert checked.errors == [] and checked.config is not None
+    config = checked.config
+    assert (config.queues["q"].resizable, config.applications["a"].resizable) == (kept, kept)
+    assert config.params.resizable == kept
+
+
+def test_resizable_jobs_takes_no_other_word() -> None:
+    (error,) = check({"lsb.queues": queue("RESIZABLE_JOBS = maybe\n")}).errors
+    assert "RESIZABLE_JOBS: 'maybe' is neither Y, N nor auto" in error

@@ -29,6 +29,7 @@ def test_every_parameter_of_policies():
         "GPU_GROW_INTERVAL = 60",
         "PREEMPT_ACTION = Requeue",
         "MAX_JOB_PREEMPT = 5",
+        "NO_PREEMPT_INTERVAL = 2",
         "MAX_PREEXEC_RETRY = 7",
         "LOCAL_MAX_PREEXEC_RETRY_ACTION = Exit",
         "CPU_TIME_FACTOR = 1",
@@ -55,7 +56,7 @@ def test_every_parameter_of_policies():
         min_run_before_preempt_s=90,
         gpu_grow_interval_s=60,
         preempt_requeue=True,
-        sparing=Sparing(most=5),
+        sparing=Sparing(most=5, interval_s=120),
         max_preexec_retry=7,
         preexec_exit=True,
         factors={
@@ -142,3 +143,24 @@ def test_both_generations_of_gpu_requests_are_understood():
     assert check(with_lines("lsf.conf", "LSB_GPU_NEW_SYNTAX=extend")).notes == [
         "lsf.conf:4: note: LSB_GPU_NEW_SYNTAX has no effect: -gpu and the older ngpus_* resources are both understood"
     ]
+
+
+def test_ages_of_what_is_kept():
+    assert (Params().job_history_days, Params().event_history_days) == (0, 0)
+    checked = params("JOB_HISTORY_DAYS = 730", "EVENT_HISTORY_DAYS = 90")
+    assert checked.errors == []
+    found = checked.config.params
+    assert (found.job_history_days, found.event_history_days) == (730, 90)
+    assert params("EVENT_HISTORY_DAYS = 90").errors == []
+
+
+def test_the_size_of_what_is_kept():
+    assert Params().event_history_mb == 0
+    assert params("EVENT_HISTORY_SIZE = 20000").config.params.event_history_mb == 20_000
+    (problem,) = params("EVENT_HISTORY_SIZE = much").errors
+    assert "EVENT_HISTORY_SIZE" in problem
+
+
+def test_events_are_not_kept_for_longer_than_their_jobs():
+    (problem,) = params("JOB_HISTORY_DAYS = 30", "EVENT_HISTORY_DAYS = 90").errors
+    assert problem.endswith("lsb.params:3: EVENT_HISTORY_DAYS = 90 is longer than JOB_HISTORY_DAYS = 30")

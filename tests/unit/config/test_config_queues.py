@@ -195,6 +195,24 @@ def test_slots_of_one_job(name, text, limits):
 
 
 @pytest.mark.parametrize(
+    ("line", "jobs"), [("", 1), ("LSB_TIME_RESERVE_NUMJOBS=0", 0), ("LSB_TIME_RESERVE_NUMJOBS=9", 9)]
+)
+def test_for_how_many_jobs_starts_are_planned_where_queues_do_not_say(line, jobs):
+    text = "Begin Queue\nQUEUE_NAME = normal\nEnd Queue\nBegin Queue\nQUEUE_NAME = own\nRESERVATION = easy\nEnd Queue\n"
+    queues = check({"lsb.queues": text, "lsf.conf": f"{BASE['lsf.conf']}{line}\n"}).config.queues
+    assert (queues["normal"].reserved_jobs, queues["own"].reserved_jobs) == (jobs, 1)
+
+
+def test_a_list_of_job_sizes_counts_in_place_of_the_task_limit():
+    read = queue("JOB_SIZE_LIST = 4 2 8 2")
+    assert (read.job_sizes, read.task_limit) == ((4, 2, 8), (2, 4, 8))
+    checked = checked_queue("JOB_SIZE_LIST = 4 2", "TASKLIMIT = 1 9")
+    assert checked.notes == ["lsb.queues:4: note: TASKLIMIT has no effect: JOB_SIZE_LIST is set"]
+    (error,) = checked_queue("JOB_SIZE_LIST = 4 0").errors
+    assert error == "lsb.queues:3: JOB_SIZE_LIST: '0' is not a whole number from 1 to 1000000"
+
+
+@pytest.mark.parametrize(
     ("text", "windows"),
     [
         ("0:00-24:00", (Window(0, 1440),)),

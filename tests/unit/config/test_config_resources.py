@@ -14,6 +14,7 @@ from gsched.config.grammar.sections import read_sections
 from gsched.config.template import RESOURCE_STANZA, NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.model.hosts.resource import GPU_COUNTERS, ResourceType
+from gsched.model.queues.queue import Threshold
 
 SEED_RESOURCE = """\
 Begin Resource
@@ -268,6 +269,19 @@ def test_a_host_that_cannot_be_used(row, error):
     assert cluster([row, "h2 ! ! 1 ()"]).errors == [f"lsf.cluster.c1:3: {error}"]
 
 
+def test_a_host_is_busy_beyond_its_thresholds_and_lsb_hosts_comes_first():
+    text = "Begin Host\nHOSTNAME r1m ut mem RESOURCES\nh1 3.5 0.9 500 ()\nh2 () () - ()\nEnd Host\n"
+    rows = "Begin Host\nHOST_NAME r1m\nh1 1/2\nEnd Host\n"
+    checked = check({"lsf.cluster.c1": text, "lsb.hosts": rows})
+    assert checked.errors == []
+    hosts = checked.config.hosts
+    assert hosts["h1"].thresholds == {"r1m": Threshold(1, 2), "ut": Threshold(0.9), "mem": Threshold(500)}
+    assert hosts["h2"].thresholds == {}
+    assert cluster(["h1 1/2", "h2 ()"], columns="HOSTNAME r1m").errors == [
+        "lsf.cluster.c1:3: r1m: '1/2' is not one value; lsb.hosts takes loadSched/loadStop"
+    ]
+
+
 def test_hosts_twice_none_and_columns_that_are_not_supported():
     assert cluster(["h1 ! ! 1 ()", "h1 ! ! 1 ()"]).errors == [
         "lsf.cluster.c1:4: host h1 is defined twice (first at lsf.cluster.c1:3)"
@@ -275,7 +289,6 @@ def test_hosts_twice_none_and_columns_that_are_not_supported():
     no_host = cluster(["h1 ! ! 0 ()"]).errors
     assert no_host == ["lsf.cluster.c1: no server host is defined (section Host: HOSTNAME model type server RESOURCES)"]
     assert cluster(["h1 3.5 0", "h2 () ()"], columns="HOSTNAME r1m REXPRI").errors == [
-        "lsf.cluster.c1:3: r1m is not supported yet (found '3.5'): load thresholds",
         "lsf.cluster.c1:3: REXPRI is not supported yet (found '0'): use NICE of a queue",
     ]
 

@@ -307,13 +307,16 @@ class Histories(RuleBasedStateMachine):
         self.sessions += 1
         agent.connected, agent.session = True, self.sessions
         agent.orders, agent.news = [], []  # an older session is over
-        held = tuple(HeldAttempt(*key, part) for key, part in agent.running().items())
+        held = tuple(
+            HeldAttempt(*key, part, signalled=agent.signalled.get(key, 0)) for key, part in agent.running().items()
+        )
         started = tuple(report for key, report in agent.started.items() if key not in agent.ended)
         before = self.engine.observations.of(agent.name).session
         ended = tuple(agent.ended.values())
         told = {
             "notices": tuple(notice_id for notice_id, is_sent in agent.notices.items() if not is_sent),
             "notice_ends": tuple(NoticeEnd(notice_id=each) for each, is_sent in agent.notices.items() if is_sent),
+            "confirms_signals": True,
         }
         self.do(HostHello(agent.name, agent.session, str(agent.boot), "1", held, started, ended, TOPOLOGY, **told))
         if self.engine.observations.of(agent.name).session == before:

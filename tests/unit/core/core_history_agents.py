@@ -12,6 +12,7 @@ from gsched.core.command import (
     AttemptStarted,
     Command,
     NoticeSettled,
+    SignalsSent,
 )
 from gsched.core.instruction import (
     ForgetNotices,
@@ -101,6 +102,8 @@ class AgentModel:
     """Parts that have ever been opened here."""
     saving: dict[AttemptKey, str] = field(default_factory=dict)
     """Attempts that save their state -> the keyword for why they are asked to."""
+    signalled: dict[AttemptKey, int] = field(default_factory=dict)
+    """Number of the last signal that attempts were sent."""
     notices: dict[str, bool] = field(default_factory=dict)
     """Notices on its disk, and whether they were sent."""
     sent: list[str] = field(default_factory=list)
@@ -154,7 +157,7 @@ class AgentModel:
             case SendNotice() | ForgetNotices():
                 self.obey_about_notice(order)
             case SignalAttempt(job_id=job_id, attempt=attempt) if (job_id, attempt) in self.elsewhere:
-                pass  # it is for what runs in the part
+                self._pass_on(order)
             case TerminateAttempt(job_id=job_id, attempt=attempt, given_up=True) if (job_id, attempt) not in self.parts:
                 result = AttemptResult(started=False, ended_at=at)
                 self.news.append(AttemptEnded(job_id, attempt, self.name, result, given_up=True))
@@ -167,6 +170,13 @@ class AgentModel:
                     if self.ended.pop(key, None) is not None:
                         self.parts.pop(key, None)
                         self.started.pop(key, None)
+
+    def _pass_on(self, order: SignalAttempt) -> None:
+        """It is for what runs in the part, and sent once."""
+        key = (order.job_id, order.attempt)
+        if key in self.parts and order.number > self.signalled.get(key, 0):
+            self.signalled[key] = order.number
+            self.news.append(SignalsSent(*key, self.name, order.number))
 
     def _obey_about_end(self, order: TerminateAttempt | SignalAttempt, at: float) -> None:
         """It ends, or saves its state first."""

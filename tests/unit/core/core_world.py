@@ -28,6 +28,8 @@ from gsched.core.command import (
     MoveJobsToTop,
     PostToJobs,
     Reconfigure,
+    ReleaseSlots,
+    RequestSlots,
     RequeueJobs,
     ResumeJobs,
     RunJobs,
@@ -69,6 +71,8 @@ JOB_COMMANDS: dict[str, type[JobCommand]] = {
     "stop": StopJobs,
     "resume": ResumeJobs,
     "requeue": RequeueJobs,
+    "release": ReleaseSlots,
+    "request": RequestSlots,
     "top": MoveJobsToTop,
     "bottom": MoveJobsToBottom,
     "exchange": ExchangeJobs,
@@ -252,7 +256,11 @@ class World:
 
     def hello(self, host: str = "a", held: Iterable[tuple[int, int]] = (), boot_id: str = "boot1", **more: Any) -> None:
         self.session += 1
-        parts = tuple(HeldAttempt(job_id, attempt, self.part(job_id, host)) for job_id, attempt in held)
+        sent = more.pop("signalled", {})
+        parts = tuple(
+            HeldAttempt(job_id, attempt, self.part(job_id, host), signalled=sent.get((job_id, attempt), 0))
+            for job_id, attempt in held
+        )
         self.do(HostHello(host, self.session, boot_id, "1", parts, **more))
 
     def part(self, job_id: int, host: str) -> Any:

@@ -39,7 +39,7 @@ def test_a_running_job_counts_as_it_runs() -> None:
     accounts.started(1, spec(run_limit_s=7200), holding(4, "ngpus_excl_p", "gpu_excl", "gpu_shared"), T)
     accounts.started(2, spec(), holding(1), T + 100)
     assert accounts.shares("q", T + 200) == {
-        "ann": FairshareUse(run_s=300, slots=5, gpu_s=400, gpus=2, committed_s=7200)
+        "ann": FairshareUse(run_s=300, slots=5, jobs=2, gpu_s=400, gpus=2, committed_s=7200)
     }
     assert accounts.shares("other", T + 200) == {}
 
@@ -74,7 +74,7 @@ def test_a_switched_job_takes_its_run_time_along() -> None:
     accounts.started(1, spec(), holding(2, "ngpus"), T)
     accounts.switched(1, "r", T + 50)
     assert accounts.shares("q", T + 60)["ann"] == FairshareUse()
-    assert accounts.shares("r", T + 60)["ann"] == FairshareUse(run_s=60, slots=2, gpu_s=60, gpus=1)
+    assert accounts.shares("r", T + 60)["ann"] == FairshareUse(run_s=60, slots=2, jobs=1, gpu_s=60, gpus=1)
     accounts.ended(1, T + 60, 1.0)
     assert accounts.shares("r", T + 60)["ann"].hist_run_s == 60
 

@@ -383,3 +383,41 @@ def test_an_interactive_job_is_never_run_again() -> None:
     assert made.job(job_id).spec.rerunnable is False
     (other,) = made.submit(spec(queue="batch"))
     assert made.job(other).spec.rerunnable is True
+
+
+def test_hosts_of_m_that_the_queue_does_not_use_are_passed_over_where_the_site_says_so() -> None:
+    config = make_config(
+        ("a", "b", "c"),
+        (Queue(name="normal", hosts=("b", "c")),),
+        params=Params(host_intersection=True),
+        host_groups={"all3": ("a", "b", "c")},
+    )
+    world = World(config)
+    (some, group) = world.submit(spec(hosts=("a", "b")), spec(hosts=("all3",)))
+    assert [world.job(job).spec.hosts for job in (some, group)] == [("b",), ("b", "c")]
+    (other,) = world.submit(spec(hosts=("a",), other_hosts=True))
+    assert world.job(other).spec.hosts == ()
+    for hosts, why in ((("a",), "a: Host or host group is not used by the queue"), (("z",), "z: Bad host name")):
+        with pytest.raises(BadRequest) as refused:
+            world.submit(spec(hosts=hosts))
+        assert refused.value.text.startswith(why)
+
+
+def test_m_names_no_more_hosts_than_the_site_allows() -> None:
+    world = World(make_config(("a", "b"), params=Params(max_asked_hosts=1)))
+    (job,) = world.submit(spec(hosts=("a",), slots=16))
+    why = r"-m names 2 hosts; at most 1 are allowed \(LSB_MAX_ASKED_HOSTS_NUMBER\)"
+    for attempt in (
+        lambda: world.submit(spec(hosts=("a", "b"))),
+        lambda: world.order("run", job, user="root", hosts=("a", "b")),
+        lambda: world.reserve(name="r", users=("ann",), start=START + 60, end=START + 120, hosts=("a", "b"), slots=1),
+    ):
+        with pytest.raises(BadRequest, match=why):
+            attempt()
+
+
+def test_jobs_that_name_no_group_are_of_the_sites() -> None:
+    groups = {"lab": UserGroup(name="lab", users=("ann",)), "all": UserGroup(name="all", users=("all",))}
+    world = World(make_config(params=Params(default_user_group="all"), user_groups=groups))
+    (plain, named) = world.submit(spec(), spec(user_group="lab"))
+    assert [world.job(job).spec.user_group for job in (plain, named)] == ["all", "lab"]

@@ -177,6 +177,21 @@ def test_a_pre_exec_command_may_fail_so_often_only(ends: bool) -> None:
     world.check_replay()
 
 
+@pytest.mark.parametrize(("codes", "kept_off"), [("4 5", True), ("all ~5", True), ("5", False), ("", False)])
+def test_an_exit_code_of_pre_exec_keeps_the_job_off_the_host(codes: str, kept_off: bool) -> None:
+    world = World()
+    world.reconfigure(world.with_params(preexec_excludes=codes))
+    (number,) = world.run(spec())
+    world.started(number)
+    failed = {"exit_code": None, "started": False, "pre_failed": True, "pre_exec": "PRE_EXEC", "pre_exec_code": 4}
+    world.ended(number, **failed)
+    world.wait(600)
+    world.settle()
+    assert world.job(number).excluded_hosts == (("a",) if kept_off else ())
+    assert world.state(number) == (JobState.PEND if kept_off else JobState.RUN)
+    world.check_replay()
+
+
 def test_a_job_that_is_killed_in_its_pre_exec_command_is_over() -> None:
     world = World()
     (number,) = world.run(spec())

@@ -20,8 +20,10 @@ from gsched.model.event import (
     JobRequeued,
     JobResizeWithdrawn,
     JobServiceAnswered,
+    JobSignalsSent,
     JobSuspended,
     NumbersRaised,
+    PastJobRecorded,
     StaleResultRecorded,
     StoreRenewed,
     SubmissionAccepted,
@@ -47,7 +49,7 @@ def test_long_histories_see_everything_happen() -> None:
     events = [event for world in worlds.values() for event in world.events]
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
     elsewhere |= {JobGpuCurves, JobServiceAnswered, JobEndWarned, JobPreemptionWithdrawn, JobResizeWithdrawn}
-    elsewhere |= {JobGpusMoved, JobGpusKept}
+    elsewhere |= {JobGpusMoved, JobGpusKept, JobSignalsSent, PastJobRecorded}
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)

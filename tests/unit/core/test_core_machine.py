@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from core_world import spec
+from msgspec import structs
 
 from gsched.core.audit import audit
 from gsched.core.state.apply_events import _APPLY, IllegalEvent
@@ -17,6 +18,7 @@ from gsched.model.event import (
     JobFinished,
     JobForgotten,
     JobMessagePosted,
+    JobModified,
     JobNoted,
     JobPostProcessed,
     JobRequeued,
@@ -110,6 +112,15 @@ LEGAL: dict[str, dict[str, str]] = {
     "EXIT": {"processed": "EXIT", "forgotten": ""},
 }  # fmt: skip
 """State -> event -> state after it; every pair that is not named is illegal."""
+
+
+@pytest.mark.parametrize("result", [DONE, FAILED])
+def test_an_end_that_leaves_nothing_is_what_two_events_said_before(result: AttemptResult) -> None:
+    end = JobFinished(at=6.0, job_id=1, attempt=1, result=result)
+    before = replay([*ROADS["RUN started"], end, JobPostProcessed(at=6.0, job_id=1, attempt=1)])
+    now = replay([*ROADS["RUN started"], structs.replace(end, post_processed=True)])
+    assert now.dump() == before.dump() and now.jobs[1].post_processed
+    assert audit(now) == []
 
 
 @pytest.mark.parametrize("road", ROADS)
@@ -208,3 +219,23 @@ def test_hosts_are_shown_anew_when_their_jobs_change() -> None:
     for event in (SUSPENDED, EVENTS["resumed"], LOST, EVENTS["regained"]):
         state.apply(event)
         assert state.take_touched() == ({1}, {"a"})
+
+
+def test_what_a_started_job_is_given_can_be_taken() -> None:
+    """Its part on b was given up, and what that leaves there stands in the ledger still."""
+    state = replay(ROADS["RUN started"])
+    state.ledger.host("b").take((1, 1), HostAllocation(host="b", slots=2))
+    before, on_b = state.dump(), HostAllocation(host="b", slots=2)
+    for hosts, said in (
+        ((*PLACE.hosts, on_b), "already holds something on b"),
+        ((*PLACE.hosts, *PLACE.hosts), "one part on each host"),
+        ((), "one part on each host"),
+    ):
+        with pytest.raises(IllegalEvent, match=said):
+            state.apply(JobModified(at=6.0, job_id=1, by="ann", spec=SPEC, allocation=Allocation(hosts=hosts)))
+        assert state.dump() == before
+    state.ledger.host("b").give((1, 1))
+    assert audit(state) == []
+    moved = Allocation(hosts=(structs.replace(PLACE.hosts[0], slots=1), on_b))
+    state.apply(JobModified(at=6.0, job_id=1, by="ann", spec=SPEC, allocation=moved))
+    assert audit(state) == [] and state.ledger.host("b").slots_used == 2

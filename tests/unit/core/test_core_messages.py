@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from core_world import World, first_words, job_command, spec
+from core_world import World, first_words, job_command, make_config, spec
+from msgspec.structs import replace
 
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
@@ -14,6 +14,7 @@ from gsched.base.ids import element_id
 from gsched.core.authorization import Caller
 from gsched.core.command import EvaluateCondition
 from gsched.core.instruction import TerminateAttempt
+from gsched.model.config import Params
 from gsched.model.event import JobNoted
 
 
@@ -141,3 +142,15 @@ def test_a_condition_is_judged_without_a_job() -> None:
     assert (answer.holds, answer.is_final) == (False, True) and "EXIT" in sentence(answer.text)
     with pytest.raises(BadRequest, match="no job is called none"):
         asked("done(none)")
+
+
+def test_how_many_boxes_there_are_and_what_goes_into_one_can_be_limited() -> None:
+    world = World(make_config(params=Params(max_messages=2, max_attached_kib=1)))
+    (job_id,) = world.run()
+    assert order(world, "post", job_id, text="x", box=1, attachment="a", attached_bytes=1024) == [""]
+    assert order(world, "post", job_id, text="x", box=2) == [
+        "Message box 2 is none: a job has 2 of them, from 0 on (MAX_JOB_MSG_NUM)"
+    ]
+    assert order(world, "post", job_id, text="x", box=0, attachment="b", attached_bytes=1025) == [
+        "What is attached to a message has 1 KB at most (MAX_JOB_ATTA_SIZE)"
+    ]

@@ -243,3 +243,12 @@ def test_a_move_looks_at_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     looked.clear()
     assert world.order("top", ids[600], position=10_000) == [""]
     assert len(looked) < 50
+
+
+def test_an_administrator_may_count_among_the_jobs_of_their_user() -> None:
+    world = full()
+    mine, his = world.submit(*[spec()] * 2), world.submit(*[spec()] * 2, user="bob")
+    assert world.order("top", his[1], user="root", among_own=True) == [""]
+    assert order(world) == [*mine, his[1], his[0]]
+    assert world.order("bottom", mine[0], user="root", among_own=True) == [""]
+    assert order(world) == [mine[1], mine[0], his[1], his[0]]

@@ -227,5 +227,5 @@ def test_jobs_of_before_there_were_parts_go_on_without() -> None:
     assert world.state(job_id) == "RUN"
     world.ended(job_id, leaves_parts=True)
     assert world.state(job_id) == "DONE" and holding(world) == ""
-    assert world.kinds(job_id)[-1] == "JobPostProcessed"
+    assert world.kinds(job_id)[-1] == "JobFinished" and world.job(job_id).post_processed
     world.check_replay()

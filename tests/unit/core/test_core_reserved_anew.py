@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from core_world import World, gpu_spec, make_config, spec
 
+from gsched.core.command import ModifyJobs
 from gsched.model.event import JobModified
 from gsched.model.hosts.host import HostConfig
 from gsched.model.queues.queue import Queue
 
+FIRST = "rusage[mem=100]"
 HOSTS = (HostConfig(name="a", max_slots=16, values={"licence": 10.0}), HostConfig(name="b", max_slots=16))
 
 
@@ -132,3 +135,73 @@ def test_of_an_array_the_waiting_elements_change_and_a_started_one_by_its_name()
     assert world.modify(started, res_req="rusage[mem=20]") == [""]
     assert reserved(world) == {"mem": 20.0}
     world.check_replay()
+
+
+def in_turns(world: World, job: int, meanwhile: Callable[[], object], **fields: Any) -> str:
+    """gmod that is judged in one turn and carried out in another; what happens in between. The job's error."""
+    command = ModifyJobs("ann", False, (job,), spec(**fields), tuple(fields))
+    decision = world.take(world.engine.handle(command, world.now, 1))
+    assert decision.rest is not None
+    meanwhile()
+    while decision.rest is not None:
+        decision = world.take(world.engine.go_on(decision.rest, world.now, 1))
+    world.check_replay()
+    return str(decision.reply[0].error)
+
+
+def slots_on(world: World) -> dict[str, int]:
+    return {name: world.engine.state.ledger.host(name).slots_used for name in ("a", "b")}
+
+
+def test_slots_that_were_released_between_two_turns_stay_released() -> None:
+    world = a_world(resizable="y")
+    first, second = world.run(spec(slots=16, res_req=FIRST, hosts=("a",)), spec(slots=12, hosts=("a",)))
+
+    def release() -> None:
+        assert world.order("release", first, hosts=("15*a",)) == [""]
+        world.settle()
+
+    assert in_turns(world, first, release, res_req="rusage[mem=50]") == ""
+    assert (world.state(second), slots_on(world), reserved(world)) == ("RUN", {"a": 13, "b": 0}, {"mem": 50.0})
+
+
+def test_a_part_that_was_released_between_two_turns_stays_released() -> None:
+    world = a_world(resizable="y")
+    (job,) = world.run(spec(slots=32, res_req=FIRST))
+
+    def release() -> None:
+        assert world.order("release", job, hosts=("b",)) == [""]
+
+    assert in_turns(world, job, release, res_req="rusage[mem=50]") == ""
+    assert [part.host for part in world.job(job).allocation.hosts] == ["a"] and reserved(world) == {"mem": 50.0}
+
+
+def test_a_job_that_began_elsewhere_between_two_turns_holds_what_it_has_there() -> None:
+    world = a_world()
+    (first,) = world.run(spec(slots=16, res_req=FIRST, hosts=("a", "b")))
+    (other,) = world.submit(spec(slots=16, hosts=("a",)))
+
+    def restart() -> None:
+        world.order("requeue", first)
+        world.ended(first)
+        world.order("top", other, user="root")
+        world.settle()
+        assert world.state(other) == "RUN" and world.job(first).allocation.first_host == "b"
+
+    assert in_turns(world, first, restart, res_req="rusage[mem=50]") == ""
+    assert slots_on(world) == {"a": 16, "b": 16} and reserved(world, "b") == {"mem": 50.0}
+
+
+def test_what_others_have_reserved_between_two_turns_is_not_reserved_twice() -> None:
+    world = a_world()
+    (job,) = world.run(spec(res_req=FIRST, hosts=("a",)))
+    error = in_turns(world, job, lambda: world.run(spec(res_req="rusage[licence=9]", hosts=("a",))),
+                     res_req="rusage[licence=5]")  # fmt: skip
+    assert error == "a has no 5 more of licence to reserve: 1 left"
+    assert reserved(world) == {"mem": 100.0, "licence": 9.0}
+
+
+def test_a_job_that_ended_between_two_turns_is_said_to_have_ended() -> None:
+    world = a_world()
+    (job,) = world.run(spec(res_req=FIRST, hosts=("a",)))
+    assert in_turns(world, job, lambda: world.ended(job), res_req="rusage[mem=50]") == "Job has already finished"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import ValuesView
 from typing import Any
 
 import pytest
 from core_world import START, World, gpu_spec, make_config, spec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied
+from gsched.core.command import Reconfigure
+from gsched.core.records.entities import StoredReservation
+from gsched.model.config import Params
 from gsched.model.event import ReservationRemoved
 from gsched.model.queues.queue import Queue
+from gsched.model.queues.reservation_policy import ReservationPolicy
 from gsched.model.queues.user import UserGroup
+from gsched.model.queues.window import DAY_MIN, Window, minute_of_week
 
 HOUR = 3600.0
 SOON: dict[str, Any] = {"users": ("ann",), "start": START + 100, "end": START + HOUR}
@@ -106,6 +113,13 @@ def test_a_reservation_is_changed_whole_or_not_at_all() -> None:
         ({"end": START + 400 * 24 * HOUR}, "ends within a year"),
         ({"slots_on": {"z": 1}}, "z: Bad host name"),
         ({"slots_on": {"a": -1}}, "amounts below zero"),
+        ({"slots_on": {"a": 0}, "gpus_on": {"b": 0}}, "-n says how many slots"),
+        ({"start": -1e18}, "a reservation begins and ends at a moment after 1969"),
+        ({"start": -math.inf}, "a reservation begins and ends at a moment after 1969"),
+        ({"end": math.inf}, "a reservation begins and ends at a moment after 1969"),
+        ({"users": ("ann", "b b")}, "-u b b: not the name of a user or user group"),
+        ({"users": ("u" * 256,)}, r"-u u{60}: not the name of a user or user group"),
+        ({"users": tuple(f"u{number}" for number in range(101))}, "-u names 101 users and user groups; at most 100"),
         ({"slots": -1}, "-n says how many slots"),
         ({"slots": 0}, "-n says how many slots"),
         ({"slots": 1, "hosts": ("z",)}, "z: Bad host name"),
@@ -163,3 +177,127 @@ def test_a_job_whose_reservation_is_gone_waits_and_can_be_freed_of_it() -> None:
     assert world.modify(job_id, reservation="") == [""]
     world.settle()
     assert world.state(job_id) == "RUN"
+
+
+def let_in(**changes: Any) -> World:
+    policy = ReservationPolicy(**{"name": "lab", "users": ("ann", "eve"), "hosts": ("a",)} | changes)
+    return World(make_config("ab", reservation_policies=(policy,), params=Params(reservations_of_user=2)))
+
+
+def test_a_user_whom_a_policy_names_reserves_what_it_allows_and_changes_what_is_his() -> None:
+    world = let_in()
+    assert world.reserve(user="ann", **SOON, slots_on={"a": 2}) == "ann#0"
+    world.reserve("modify", user="ann", name="ann#0", slots_on={"a": 3})
+    for user, on, why in (
+        ("bob", "a", "advance reservations are made by"),
+        ("eve", "b", r"eve may not reserve b there \(ResourceReservation lab\)"),
+    ):
+        with pytest.raises(PermissionDenied, match=why):
+            world.reserve(user=user, **SOON, slots_on={on: 1})
+    for action in ("modify", "remove"):
+        with pytest.raises(PermissionDenied, match=r"ann#0 is for ann and .* to change"):
+            world.reserve(action, user="eve", name="ann#0", slots_on={"a": 1})
+    world.reserve("modify", name="ann#0", slots_on={"b": 1})  # an administrator, and it stays hers
+    world.reserve("remove", user="ann", name="ann#0")
+    world.check_replay()
+
+
+def test_a_user_has_no_more_reservations_than_the_site_allows() -> None:
+    world = let_in()
+    for _ in range(2):
+        world.reserve(user="ann", **SOON, slots_on={"a": 1})
+    with pytest.raises(Conflict, match=r"ann has 2 advance reservations already.*\(ADVRSV_USER_LIMIT\)"):
+        world.reserve(user="ann", **SOON, slots_on={"a": 1})
+    assert world.reserve(user="eve", **SOON, slots_on={"a": 1}) == "eve#0"
+    assert [world.reserve(**SOON, slots_on={"a": 1}) for _ in range(3)] == ["root#0", "root#1", "root#2"]
+
+
+def test_a_policy_holds_within_its_windows_alone() -> None:
+    minute = minute_of_week(START) % DAY_MIN
+    open_now = Window((minute - 1) % DAY_MIN, (minute + 90) % DAY_MIN)
+    world = let_in(windows=(open_now,))
+    assert world.reserve(user="ann", **SOON, slots_on={"a": 1}) == "ann#0"
+    for times in ({"end": START + 2 * HOUR}, {"end": START + 300 * HOUR}):
+        with pytest.raises(PermissionDenied, match="ann may not reserve a at that time"):
+            world.reserve(user="ann", **(SOON | times), slots_on={"a": 1})
+
+
+@pytest.mark.parametrize("user", ["ann", "root"])
+def test_a_time_before_all_times_is_refused_in_one_line_to_everybody(user: str) -> None:
+    world = let_in(windows=(Window(0, DAY_MIN),))
+    for start in (-math.inf, -1e18, math.nan):
+        with pytest.raises(BadRequest, match=r"^Bad time specification: [^\n]*$"):
+            world.reserve(user=user, **(SOON | {"start": start}), slots_on={"a": 1})
+
+
+def test_what_is_kept_of_a_reservation_has_no_zeros_and_names_users_once() -> None:
+    world = cluster()
+    world.reserve(**(SOON | {"users": ("ann", "ann")}), slots_on={"a": 0, "b": 2}, gpus_on={"a": 0}, name="r")
+    made = world.engine.state.reservations["r"]
+    assert (made.users, made.slots, made.gpus) == (("ann",), {"b": 2}, {})
+    with pytest.raises(BadRequest, match="-n says how many slots"):
+        world.reserve("modify", name="r", slots_on={"b": 0})
+    assert world.engine.state.reservations["r"] == made
+
+
+class CountingReservations(dict[str, StoredReservation]):
+    """Counts how often all of them are gone through."""
+
+    times = 0
+
+    def values(self) -> ValuesView[str, StoredReservation]:  # type: ignore[override]
+        self.times += 1
+        return super().values()  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("wanted", [{"slots_on": {f"h{number}": 1 for number in range(50)}}, {"slots": 600}])
+def test_other_reservations_are_summed_once_for_all_hosts(wanted: dict[str, Any]) -> None:
+    world = World(make_config([f"h{number}" for number in range(50)]))
+    world.reserve(**SOON, slots_on={f"h{number}": 2 for number in range(50)})
+    counting = world.engine.state.reservations = CountingReservations(world.engine.state.reservations)
+    world.reserve(**SOON, **wanted)
+    assert counting.times <= 2
+
+
+def test_without_m_a_user_gets_hosts_of_a_policy_of_his() -> None:
+    other = ReservationPolicy(name="other", users=("ann",), hosts=("c",))
+    lab = ReservationPolicy(name="lab", users=("ann", "eve"), hosts=("b",))
+    world = World(make_config("abc", reservation_policies=(lab, other)))
+    made = world.engine.state.reservations
+    world.reserve(user="ann", **SOON, slots=10, name="r")
+    assert made["r"].slots == {"b": 10}
+    world.reserve(user="ann", **SOON, slots=12, name="s")  # too many for what b has left
+    assert made["s"].slots == {"c": 12}
+    world.reserve("modify", user="ann", name="s", slots=3)
+    assert made["s"].slots == {"c": 3}
+    with pytest.raises(BadRequest, match=r"7 slots more are wanted .* hosts of ResourceReservation lab"):
+        world.reserve(user="eve", **SOON, slots=13)
+    with pytest.raises(PermissionDenied, match=r"ann may not reserve a there \(ResourceReservation lab, other\)"):
+        world.reserve(user="ann", **SOON, slots=1, hosts=("a", "b"))
+
+
+def test_without_m_a_changed_reservation_stays_where_it_is_as_far_as_it_can() -> None:
+    world = cluster()
+    world.reserve(**SOON, slots_on={"b": 4}, name="r")
+    world.reserve("modify", name="r", slots=18)
+    assert world.engine.state.reservations["r"].slots == {"b": 16, "a": 2}
+
+
+def test_without_m_the_time_of_a_policy_still_counts() -> None:
+    minute = minute_of_week(START) % DAY_MIN
+    world = let_in(windows=(Window((minute + 120) % DAY_MIN, (minute + 180) % DAY_MIN),))
+    with pytest.raises(PermissionDenied, match=r"ann may not reserve hosts at that time \(ResourceReservation lab\)"):
+        world.reserve(user="ann", **SOON, slots=1)
+
+
+def test_a_user_deletes_his_reservation_after_his_policy_is_gone() -> None:
+    world = let_in()
+    world.reserve(user="ann", **SOON, slots_on={"a": 1})
+    world.do(Reconfigure("root", make_config("ab")))
+    with pytest.raises(PermissionDenied, match="advance reservations are made by"):
+        world.reserve("modify", user="ann", name="ann#0", slots_on={"a": 2})
+    for user, name in (("eve", "ann#0"), ("ann", "other")):
+        with pytest.raises(PermissionDenied, match="advance reservations are made by"):
+            world.reserve("remove", user=user, name=name)
+    world.reserve("remove", user="ann", name="ann#0")
+    assert world.engine.state.reservations == {}

@@ -97,8 +97,8 @@ _NOT_YET = (
     *("envn", "Ep", "Epn", "eptl", "eptln", "ext", "extn", "f", "fn", "freq", "freqn", "H"),
     *("hl", "hln", "hostfile", "hostfilen", "is", "isn", "jobaff", "jsm", "K", "k", "kn", "L"),
     *("Ln", "Lp", "Lpn", "mig", "mign", "N", "Ne", "Nn", "network", "networkn", "nnodes", "nnodesn"),
-    *("notify", "notifyn", "outdir", "outdirn", "ptl", "ptln", "rcacct", "rcacctn", "rnc", "s", "sn", "sla"),
-    *("slan", "smt", "smtn", "stage", "step_cgroup", "step_cgroupn", "ti", "tin", "u", "un", "ul", "uln"),
+    *("notify", "notifyn", "outdir", "outdirn", "ptl", "ptln", "rcacct", "rcacctn", "rnc", "s", "sn"),
+    *("smt", "smtn", "stage", "step_cgroup", "step_cgroupn", "ti", "tin", "u", "un", "ul", "uln"),
     *("wa", "wan", "Wep", "wt", "wtn", "Zs", "Zsn"),
 )
 

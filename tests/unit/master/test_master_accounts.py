@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gsched.base.ids import element_id, show_job
-from gsched.master.past.finished_accounts import read_accounts, read_told
+from gsched.master.past.finished_accounts import read_accounts, read_costs, read_told
 from gsched.model.event import (
     ArrayElementsFinished,
     HostClosed,
@@ -26,10 +26,16 @@ from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
 from gsched.model.views.start_estimate import StartEstimate
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
-from gsched.store.tables.schema import JobRow
+from gsched.store.tables.schema import ARRAY, IRREGULAR, JobRow
 
 TRAIN = JobSpec(
-    command="train", user="ann", queue="normal", project="vision", reservation="ann#1", application="training"
+    command="train",
+    user="ann",
+    queue="normal",
+    project="vision",
+    reservation="ann#1",
+    application="training",
+    service_class="gold",
 )
 SWEEP = JobSpec(command="run", user="bob", queue="normal", name="sweep", indices="1-4")
 FIRST = element_id(2, 1)
@@ -137,6 +143,8 @@ def test_the_job_itself_when_it_was_asked_for(store: History) -> None:
         ({"ids": (3,)}, []),
         ({"reservation": "ann#1"}, ["1"]),
         ({"application": "training"}, ["1"]),
+        ({"service_class": "gold"}, ["1"]),
+        ({"service_class": "silver"}, []),
         ({"completed": TimeSpan(since=61.0)}, ["1", "2[1]"]),
         ({"completed": TimeSpan(until=60.0)}, ["2[3]", "2[4]"]),
         ({"dispatched": TimeSpan(since=45.0, until=50.0)}, ["2[1]"]),
@@ -145,6 +153,12 @@ def test_the_job_itself_when_it_was_asked_for(store: History) -> None:
 )
 def test_what_narrows_down(store: History, wanted: dict[str, object], jobs: list[str]) -> None:
     assert list(read(store, **wanted)) == jobs
+
+
+def test_a_summary_of_a_service_class_counts_its_jobs_alone(store: History) -> None:
+    for name, jobs in (("gold", ["1"]), ("silver", [])):
+        wanted = AccountFilter(service_class=name)
+        assert [show_job(each.job_id) for page in read_costs(store, wanted) for each in page] == jobs
 
 
 def test_pages_are_read_one_after_the_other(store: History, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,3 +191,19 @@ def test_with_what_was_said_of_their_starts(tmp_path: Path) -> None:
     }
     history.close()
     log.close()
+
+
+def test_a_job_whose_events_are_no_longer_kept_is_told_by_its_row(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "old.db")
+    kept = {"dispatched_at": 20.0, "project": "vision", "cpu_s": 4.5, "gpus": 2.0, "traits": IRREGULAR}
+    log.append([], [row(9, "DONE", 50.0, **kept), row(10, "EXIT", 50.0, traits=ARRAY), row(11, "RUN", None)])
+    history = History(log.place)
+    try:
+        (told,) = read_accounts(history, AccountFilter(), jobs=True)
+        assert (told.job_id, told.user, told.state, told.project, told.job) == (9, "bob", "DONE", "vision", None)
+        assert (told.run_s, told.cpu_s, told.gpu_s) == (30.0, 4.5, 60.0)
+        ((cost,),) = read_costs(history, AccountFilter())
+        assert (cost.job_id, cost.cpu_s, cost.gpu_s) == (9, 4.5, 60.0)
+    finally:
+        history.close()
+        log.close()

@@ -389,6 +389,7 @@ def test_factors_in_force_are_shown_and_which_of_them_are_defaults() -> None:
         "CPU_TIME_FACTOR": "0",
         "RUN_TIME_FACTOR": "0",
         "RUN_JOB_FACTOR": "2.5",
+        "FAIRSHARE_JOB_COUNT": "N",
         "COMMITTED_RUN_TIME_FACTOR": "0",
         "GPU_RUN_TIME_FACTOR": "1",
         "HIST_HOURS": "5",

@@ -18,11 +18,12 @@ from gsched.master import following as following_module
 from gsched.master import recovery
 from gsched.master.following import Following
 from gsched.master.recovery import CannotFollow, Replica, recover, state_of
-from gsched.model.event import JobFinished, JobNoted, JobSubmitted
+from gsched.model.event import HostClosed, JobFinished, JobForgotten, JobNoted, JobSubmitted
 from gsched.model.jobs.job import AttemptResult, JobSpec, JobState
 from gsched.store import log_tail
 from gsched.store.eventlog import EventLog
 from gsched.store.log_tail import Lineage, LogTail
+from gsched.store.tables.schema import JobRow
 
 PATIENCE_S = 60
 SPEC = JobSpec(command="true", user="ann", queue="normal")
@@ -309,3 +310,35 @@ def test_who_follows_cannot_write(postgresql_server: Any, tmp_path: Path) -> Non
     url = postgresql_server.new_url()
     with closing(EventLog(url, folder=tmp_path)), closing(LogTail(url)) as tail, tail._engine.connect() as connection:
         assert connection.exec_driver_sql("SHOW default_transaction_read_only").scalar() == "on"
+
+
+def test_a_replica_from_below_the_floor_is_not_used(log: EventLog, tail: LogTail) -> None:
+    submit(log, 1, 2)
+    replica = replica_of(tail)  # its last event, which is of job 2, stays
+    end(log, 1)
+    log.append([JobForgotten(at=300.0, job_id=1)], [over(1)])
+    for _ in range(3):
+        log.append([HostClosed(at=400.0, host="a", by="root")])
+        log.save_checkpoint(log.last_seq, recover(log).dump())
+    log.removal.raise_floor(log.last_seq - 1)
+    assert log.removal.remove_finished_jobs(0.0, 350.0, 10).jobs == 1
+    with pytest.raises(CannotFollow, match="all is kept from 6 on"):
+        replica.check(log)
+    assert set(recover(log, replica).jobs) == {2}, "job 1 has ended"
+
+
+def test_a_replica_from_the_floor_itself_is_used(log: EventLog, tail: LogTail) -> None:
+    submit(log, 1, 2)
+    replica = replica_of(tail)
+    log.save_checkpoint(log.last_seq, replica.state.dump())
+    floor = log.last_seq
+    submit(log, 3)
+    log.save_checkpoint(log.last_seq, recover(log).dump())
+    log.removal.raise_floor(floor)
+    assert recover(log, replica) is replica.state
+
+
+def over(number: int) -> JobRow:
+    return JobRow(
+        job_id=number, user="ann", queue="normal", state="EXIT", submitted_at=100.0 + number, finished_at=200.0
+    )

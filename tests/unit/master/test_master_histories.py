@@ -230,3 +230,18 @@ def test_jobs_that_only_waited_and_ran_are_told_by_their_times(
     assert brief == [JobTimes(1, "ann", "run", 1.0, 2.0, 3.0), JobTimes(element_id(4, 1), "ann", "calm[1]", 1.0)]
     opened.close()
     log.close()
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_the_jobs_of_a_service_class_are_told_by_their_submissions(tmp_path: Path, brief: bool) -> None:
+    log = EventLog(tmp_path / "store.db")
+    gold = replace(PLAIN, service_class="gold")
+    modified = JobModified(at=2.0, job_id=3, by="ann", spec=gold)
+    plain = [replace(row(number, "DONE"), traits=0, dispatched_at=1.0, finished_at=2.0) for number in (1, 2, 3)]
+    log.append([JobSubmitted(at=1.0, job_id=each, spec=gold if each == 1 else PLAIN) for each in (1, 2, 3)], plain)
+    log.append([modified], [])
+    history = History(log.place)
+    wanted = HistoryQuery(jobs=JobFilter(service_class="gold", finished=True), brief=brief)
+    assert [each.job_id for each in entries(Histories(history, 100), wanted)] == [1, 3]
+    history.close()
+    log.close()

@@ -51,15 +51,18 @@ MOST_CALLS = 250_000
 """Calls of functions, Python's own among them, in one turn of the engine: a quarter of a microsecond each."""
 ENGINE_IS_NOT_ASKED = frozenset(
     {f"Scheduler.{name}" for name in ("Jobs", "Hosts", "Queues", "Cluster", "History", "Events", "Output", "Texts")}
-    | {f"Administration.{name}" for name in ("Groups", "Reservations", "Limits", "Arrays", "Pending", "Fragmentation")}
+    | {f"Administration.{name}" for name in ("Groups", "Reservations", "Limits", "Guarantees", "Arrays", "Pending")}
+    | {"Administration.Fragmentation"}
     | {
         method
         for method in RULES
         if method.split(".")[0] in ("Catalogue", "Waiting", "Fleet", "Terminal", "Past", "JobServices", "JobTables")
     }
     | {"Scheduler.Attachment", "Scheduler.Reconfigure", "Administration.SlotSums", "Administration.Metrics"}
+    | {"Administration.RemoveArchived"}
 )
-"""What is answered from the board, the store or by agents; a configuration is checked beside the engine."""
+"""What is answered from the board, the store or by agents; a configuration is checked beside the engine, and what an
+archive has is taken out of the store in slices."""
 IN_PARTS = {"Scheduler.SubmitInParts", "Scheduler.ControlInParts", "Administration.ModifyInParts"}
 """They put the commands into the inbox that Submit, Control and Modify do."""
 

@@ -85,6 +85,8 @@ def test_its_events_add_up_to_the_same(old_store: Path) -> None:
 def comparable(state: ClusterState) -> object:
     """What a checkpoint would say of the state, whatever the order of jobs."""
     held = json.loads(state.dump())
+    for reservation in held["reservations"].values():
+        reservation.pop("owner")  # that old checkpoint does not say who made it
     held["jobs"] = sorted(
         [number, held["specs"][spec], *rest[:2], held["tokens"][rest[2]], *rest[3:]]
         for number, spec, *rest in held["jobs"]

@@ -185,7 +185,7 @@ def test_it_reads_where_it_may_not_change_its_priority(monkeypatch: pytest.Monke
     monkeypatch.setattr("gc.freeze", lambda: None)
     monkeypatch.setattr("gsched.master.past.reading._give_up_rights", lambda _: None)
     monkeypatch.setattr("threading.Thread.start", lambda _: None)
-    monkeypatch.setattr("gsched.master.past.answering.open_server", lambda *_: Server())
+    monkeypatch.setattr("gsched.master.past.past_server.open_server", lambda *_: Server())
     assert reading.main("store", "socket") == 0
     assert asked == ["started", "ended"]
 

@@ -6,6 +6,7 @@ import msgspec
 
 from gsched.master.reconfig_notes import fixed, told_at_start
 from gsched.model.config import ClusterConfig, GpuFence, Locations, Network, Params, SshAccess
+from gsched.model.hosts.job_tmpdir import JobTmpdir
 
 HERE = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
 CONFIG = ClusterConfig(cluster="c1", master_host="h1", hosts={}, queues={}, params=Params(), locations=HERE)
@@ -36,6 +37,7 @@ def test_what_agents_read_at_their_start_is_told() -> None:
         pam_limits=True,
         ssh_access=SshAccess.OPEN,
         kept_output_mib=7,
+        job_tmpdir=JobTmpdir(folder="/scratch", variable="TMPDIR"),
         pre_post_exec_user="root",
     )
     later = "takes effect when the agents are started again"
@@ -45,6 +47,8 @@ def test_what_agents_read_at_their_start_is_told() -> None:
         "GSCHED_PAM_LIMITS",
         "GSCHED_SSH",
         "GSCHED_KEPT_OUTPUT_MIB",
+        "LSB_JOB_TMPDIR",
+        "LSB_SET_TMPDIR",
         "LSB_PRE_POST_EXEC_USER",
     )
     assert [f"{name} has changed: it {later}" for name in names] == [

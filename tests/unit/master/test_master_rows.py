@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -110,7 +109,7 @@ def play(world: Stored, chance: random.Random) -> None:
             kind = chance.choice((StopJobs, ResumeJobs, KillJobs, RequeueJobs))
             command: JobCommand = kind("ann", False, (chance.choice(known),))
             if isinstance(command, RequeueJobs):
-                command = dataclasses.replace(command, states=("RUN", "DONE", "EXIT"))
+                command = msgspec.structs.replace(command, states=("RUN", "DONE", "EXIT"))
             world._take(world.engine.handle(command, world.now))
         world.go_on(chance.choice((0.0, 0.4, 1.0, 37.3)))
 

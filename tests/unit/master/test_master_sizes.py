@@ -116,3 +116,7 @@ def test_a_number_in_a_call_is_one() -> None:
             message.ClearField(field.name)
             check_sizes(request)
     assert {"Past.Histories", "Catalogue.Accounts", "Catalogue.Notices"} <= tried
+
+
+def test_making_advance_reservations_weighs_since_it_goes_through_all_hosts() -> None:
+    assert RULES["Administration.ReservationControl"].load == "changes"

@@ -156,3 +156,13 @@ def test_using_more_never_helps(more: FairshareUse, less: FairshareUse, shares: 
     if load_of(more, LSF) >= load_of(less, LSF) and more.slots >= less.slots:
         both = tree(Share("ann", shares), Share("bob", shares), use={"ann": more, "bob": less})
         assert both.leaf("ann").priority <= both.leaf("bob").priority
+
+
+def test_with_a_count_of_jobs_a_large_job_counts_like_a_small_one() -> None:
+    jobs = FairshareFactors(cpu_time=0, run_time=0, run_job=1, job_count=True)
+    use = {"ann": FairshareUse(slots=8, jobs=1), "bob": FairshareUse(slots=2, jobs=2)}
+    shares = tree(Share("lab", 6), factors=jobs, use=use, inner={"lab": (Share("ann", 6), Share("bob", 6))})
+    assert (shares.leaf("ann").priority, shares.leaf("bob").priority) == pytest.approx((6 / 2, 6 / 3))
+    assert shares.root.children["lab"].priority == pytest.approx(6 / 4)
+    shares.placed(shares.leaf("ann"), slots=16)
+    assert shares.leaf("ann").priority == pytest.approx(6 / 3)

@@ -336,6 +336,19 @@ def test_an_arrays_slot_limit() -> None:
     assert some.reason(bucket(array=8)) is None
 
 
+def test_a_job_that_grows_is_no_other_job() -> None:
+    jobs = limit("jobs", jobs=2, hosts=Consumers(("h1",)))
+    some = use(Queue(name="q", job_limit=8), limits=(jobs, limit("slots", slots=7)), array_limits={7: 2})
+    grown = bucket(array=7, job_group="/a")
+    some.count(grown, on(part(slots=2)))
+    some.count_growth(grown, on(part(slots=2)), on(part(slots=5)))
+    assert some.reason(grown) is None
+    assert some.slots_left(grown) == 2
+    assert {view.name: view.used for view in some.views()} == {"jobs": 1, "slots": 5}
+    some.count(grown, on(part(slots=1)))
+    assert shown(some.reason(grown))[1] == "2 of 2 elements started"
+
+
 # -- properties -----------------------------------------------------------------------------------------------------
 
 SECTIONS = (

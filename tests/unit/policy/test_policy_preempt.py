@@ -107,6 +107,9 @@ def test_who_is_spared() -> None:
         (Sparing(finish=SparedTime(40.0, is_percent=True)), Sparing(), Sparing(), True),
         (Sparing(), Sparing(most=1), Sparing(), True),
         (Sparing(), Sparing(most=2), Sparing(most=1), False),
+        (Sparing(), Sparing(), Sparing(interval_s=61), True),
+        (Sparing(), Sparing(interval_s=60), Sparing(interval_s=61), False),
+        (Sparing(interval_s=61), Sparing(interval_s=0), Sparing(), True),
     ],
 )
 def test_who_is_spared_by_what_is_set(

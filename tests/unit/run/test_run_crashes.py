@@ -21,6 +21,7 @@ from gsched.base.coded_text import coded, sentence
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import AttemptResult
 from gsched.run import attempt_files, forkserver
+from gsched.run.attempts import attempt_following
 from gsched.run.attempts.shutdown import Shutdown, leave_note
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import AttemptLimits, JobStep
@@ -216,6 +217,30 @@ def test_a_new_executor_adopts_what_a_killed_one_left(on_host):
         (host.root / "go").touch()
         assert (await host.end_of(1)).exit_code == 3
         assert host.reports.count(("ended", (1, 1))) == 1
+
+    on_host(scenario)
+
+
+def test_a_job_that_begins_late_under_a_new_executor_is_known_to_have_begun(on_host, monkeypatch):
+    """Its notice goes to the executor that was killed, and who has not heard of its beginning could not end it."""
+    monkeypatch.setattr(attempt_following, "_MAX_LOOKS", 1)
+    monkeypatch.setattr(attempt_following, "_LOOK_AGAIN_S", 0.01)
+
+    async def scenario(host):
+        pipe = host.root / "pipe"
+        os.mkfifo(pipe)
+        doomed = Doomed(host, [host.order("exec sleep 60", input_file=str(pipe))])
+        doomed.says("asked")
+        await appears((host.folder() / attempt_files.CLAIM).exists)
+        doomed.kill()
+        assert await host.executor.adopt() == [(1, 1)]
+        await appears(lambda: host.executor._held["1.1"].looks >= 1)
+        await asyncio.sleep(0.2)  # more looks than those
+        with open(pipe, "w"):  # until now the supervisor has waited for somebody to open it
+            pass
+        await host.start_of(1)
+        await host.executor.signal(1, 1, signal.SIGKILL)
+        assert (await host.end_of(1)).signal == signal.SIGKILL
 
     on_host(scenario)
 

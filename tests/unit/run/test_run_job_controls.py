@@ -72,8 +72,9 @@ def test_commands_are_told_whom_and_why_and_follow_each_other(on_host):
         assert is_stopped(host)  # the command before has not ended
         with open(host.root / "gate", "w") as gate:
             gate.write("go on\n")
-        await appears(lambda: (host.root / "again").exists() and "T" not in states(host))
-        assert (host.root / "again").read_text() == "\n"
+        again = host.root / "again"
+        await appears(lambda: again.exists() and again.read_text() and "T" not in states(host))
+        assert again.read_text() == "\n"
 
     on_host(scenario)
 

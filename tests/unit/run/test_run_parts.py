@@ -222,6 +222,26 @@ def test_a_part_is_not_opened_where_that_fails(on_host, command, limit_s, told):
     on_host(scenario)
 
 
+def test_what_a_part_has_made_is_taken_back_where_it_is_not_opened(on_host):
+    """Its first step is the user's own, and needs no working directory on that host."""
+
+    async def scenario(host):
+        made = host.root / "made"
+        first = (JobStep(command=f"mkdir {made}", what="it"), site_step("exit 4"))
+        last = (JobStep(command=f"rmdir {made}", what="it", undoes_first=True),)
+        order = host.order(is_part=True, first=first, last=last, cwd="/nowhere")
+        await host.executor.start(order)
+        result = await host.end_of(1)
+        assert sentence(result.problem) == "the queue's pre-exec command for each host exited with non-zero status (4)"
+        assert not made.exists()
+        made.mkdir()
+        await host.executor.start(host.order(job_id=2, is_part=True, first=first, last=last, cwd="/nowhere"))
+        assert sentence((await host.end_of(2)).problem) == "it exited with non-zero status (1)"
+        assert made.exists(), "it is somebody else's"
+
+    on_host(scenario)
+
+
 @pytest.mark.parametrize("how", ["terminate", "kill"])
 def test_a_part_that_is_ended_before_it_is_open_leaves_nothing(on_host, monkeypatch, how):
     monkeypatch.setattr(attempt_ending, "BEGIN_S", 0.2)

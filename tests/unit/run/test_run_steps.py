@@ -64,6 +64,21 @@ def test_a_step_that_fails_keeps_the_job_from_running(on_host):
     on_host(scenario)
 
 
+def test_what_takes_back_the_first_step_runs_only_where_that_one_has_succeeded(on_host):
+    async def scenario(host):
+        made = host.root / "made"
+        undo = JobStep(command=f"rmdir {made}", what="it", undoes_first=True)
+        make = step(f"mkdir {made}")
+        made.mkdir()
+        assert (await host.run("true", 1, first=(make,), last=(undo,))).pre_failed
+        assert made.exists(), "it is somebody else's"
+        made.rmdir()
+        assert (await host.run("true", 2, first=(make, step("exit 4")), last=(undo,))).pre_failed
+        assert not made.exists()
+
+    on_host(scenario)
+
+
 def test_exit_code_99_of_a_step_ends_the_job(on_host):
     async def scenario(host):
         result = await host.run("true", first=(step("exit 99"),))
@@ -256,3 +271,21 @@ def test_an_agent_that_runs_them_gives_them_no_more_time(tmp_path):
     code, told = asyncio.run(run_last(order, tmp_path, None, run))
     assert code == 3 and len(limits) == 2 and all(0 < limit <= 60 for limit in limits)
     assert [each.code for each in told] == ["step.failed", "step.last_late"]
+
+
+def test_an_agent_takes_back_the_first_step_only_where_that_one_has_succeeded(tmp_path):
+    ran = []
+
+    async def run(program, limit_s=None):
+        del limit_s
+        ran.append(program.words[-1])
+        return ProgramEnd(status=0)
+
+    last = (step("after"), JobStep(command="undo", what="it", undoes_first=True))
+    order = Order(job_id=1, attempt=1, command="true", last=last)
+    for name, failure, expected in (("a", "1 0", ["after"]), ("b", "1 1", ["after", "undo"])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "failed").write_text(failure)
+        asyncio.run(run_last(order, tmp_path / name, None, run))
+        assert ran == expected
+        ran.clear()

@@ -18,7 +18,7 @@ from gsched.core.decision import Decision
 from gsched.master.host_recorder import HostRecorder
 from gsched.master.past.past_boards import PastBoards
 from gsched.model.config import Locations
-from gsched.model.event import AnyEvent, HostClosed, JobDispatched, decode_event, kind_of
+from gsched.model.event import AnyEvent, HostClosed, JobDispatched, JobFinished, decode_event, kind_of
 from gsched.sim.history.decision_replay import DecisionReplay, replay_decisions
 from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import World
@@ -140,6 +140,19 @@ def test_start_that_comes_too_late_or_too_early_is_a_deviation(tmp_path: Path, m
     changed(path, closed)
     (last,) = [each for each in replay_decisions(path).deviations if each.job_id == 3]
     assert (last.then, last.now) == ("h1 (GPU 0)", "h2 (GPU 0)")
+
+
+def test_what_is_told_late_was_not_known_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent tells when a job ended while the master was away: no cycle could have given its GPUs to another then."""
+    jobs = [TraceJob(arrives_s=at, runs_s=60, gpus=4) for at in (0, 0, 0, 59)]
+    path = recorded(tmp_path, jobs, monkeypatch)
+
+    def told_late(_: int, event: AnyEvent) -> AnyEvent:
+        return msgspec.structs.replace(event, at=event.at - 30) if isinstance(event, JobFinished) else event
+
+    changed(path, told_late)
+    found = replay_decisions(path)
+    assert counts(found) == (4, 4, 0, 0), found.deviations
 
 
 def test_record_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

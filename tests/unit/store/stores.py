@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,18 @@ from gsched.store.tables.postgresql import writer_engine
 
 POSTGRESQL = pytest.param("postgresql", marks=[pytest.mark.slow, pytest.mark.needs_postgresql])
 """Beside "sqlite": parameters of a fixture that makes stores."""
+
+
+PATIENCE_S = 120.0
+"""Catches a hang only. On a busy machine each of the hundreds of questions that opening a store asks takes its time."""
+
+
+def until(is_true: Callable[[], bool]) -> None:
+    """Wait for what another thread does, or the database."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_true():
+        assert time.monotonic() < deadline, f"it does not come in {PATIENCE_S:.0f} seconds"
+        time.sleep(0.001)  # nobody tells of it
 
 
 class StoreAtHand(ABC):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from store_samples import noted
 from stores import StoreAtHand
 
 from gsched.core.state.cluster_state import ClusterState
-from gsched.master.store_upkeep import AT_ONCE, EVERY_S, PAUSE_S, HostRecordRetention
+from gsched.master.upkeep.store_upkeep import AT_ONCE, EVERY_S, PAUSE_S, HostRecordRetention
 from gsched.model.views.start_estimate import StartEstimate
 from gsched.store.checkpoint_retention import APART, MOST_OLDER, OLDER_BYTES, not_kept
 from gsched.store.eventlog import EventLog
@@ -21,14 +22,14 @@ MIB = 1 << 20
 DAY_S = 86_400.0
 
 
-def kept_after(numbers: list[int], size: int) -> list[int]:
+def kept_after(numbers: list[int], size: int, apart_s: float = 0.0) -> list[int]:
     """The checkpoints that are there when these were written one after the other."""
-    there: list[tuple[int, int]] = []
-    for number in numbers:
-        there.append((number, size))
+    there: list[tuple[int, int, float]] = []
+    for place, number in enumerate(numbers):
+        there.append((number, size, apart_s * place))
         gone = not_kept(there)
         there = [each for each in there if each[0] not in gone]
-    return [number for number, _ in there]
+    return [number for number, _, _ in there]
 
 
 def test_older_checkpoints_stand_apart_and_the_newest_two_remain() -> None:
@@ -38,6 +39,13 @@ def test_older_checkpoints_stand_apart_and_the_newest_two_remain() -> None:
     assert len(kept) <= MOST_OLDER + 2
     gaps = [after - before for before, after in zip([0, *kept], kept, strict=False)]
     assert max(gaps) <= APART, "a look at any time replays no more than that"
+
+
+def test_where_little_happens_checkpoints_stand_a_day_apart() -> None:
+    kept = kept_after(list(range(1, 401)), 1000, apart_s=DAY_S / 4)
+    assert kept[-2:] == [399, 400]
+    gaps = [after - before for before, after in pairwise(kept)]
+    assert max(gaps) <= 2 * 4 + 1 and len(kept) <= MOST_OLDER + 2
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from store_samples import noted
-from stores import PostgresqlStore
+from stores import PATIENCE_S, PostgresqlStore, until
 
 from gsched.base.errors import Conflict, NotFound, Unavailable
 from gsched.model.store_url import parse_store_url
@@ -25,8 +24,6 @@ from gsched.store.safeguards.continuity import StoreLost
 from gsched.store.safeguards.failure import StoreBroken, StoreInUse
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_postgresql]
-
-PATIENCE_S = 60
 
 
 @pytest.fixture(autouse=True)
@@ -65,14 +62,6 @@ def successor(store: PostgresqlStore) -> Iterator[Successor]:
     made.close()
 
 
-def until(is_true: Callable[[], bool]) -> None:
-    """Wait for what another thread does, or the database."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)  # nobody tells of it
-
-
 def until_free(successor: Successor) -> None:
     until(lambda: successor.look() is None)
 
@@ -89,11 +78,15 @@ def test_an_empty_database_is_free(successor: Successor) -> None:
 
 
 def test_a_lease_that_is_renewed_is_left_alone(leader: Leader, successor: Successor) -> None:
-    seen = []
-    while len(seen) < 2 or seen[-1] >= seen[-2]:  # it has been renewed in between
+    seen: list[float] = []
+
+    def was_renewed() -> bool:
         found = successor.look()
         assert found is not None and found.lease_age_s is not None and found.holder.startswith("process ")
         seen.append(found.lease_age_s)
+        return len(seen) > 1 and seen[-1] < seen[-2]
+
+    until(was_renewed)
     assert leader.lost.empty()
 
 
@@ -111,8 +104,12 @@ def test_a_lease_that_is_old_is_taken(
     renew = lease.LeaseKeeper._renew
     monkeypatch.setattr(lease.LeaseKeeper, "_renew", lambda self: True)  # as if it were stopped
     monkeypatch.setattr(lease, "LEASE_S", 0.5)
-    while successor.look() is not None:
+
+    def is_taken() -> bool:
         store.damage("UPDATE lease SET renewed_at = renewed_at - interval '2 hours'")
+        return successor.look() is None
+
+    until(is_taken)
     monkeypatch.setattr(lease, "LEASE_S", 3600.0)
     monkeypatch.setattr(lease.LeaseKeeper, "_renew", renew)
     later = Leader(store, tmp_path / "later")

@@ -15,7 +15,7 @@ from store_samples import SPEC, job_row, noted, submitted
 from stores import SqliteStore, StoreAtHand
 
 from gsched.base.errors import Internal
-from gsched.master.store_upkeep import LATER_S, PACKING_PAUSE_S, StoreUpkeep
+from gsched.master.upkeep.store_upkeep import LATER_S, PACKING_PAUSE_S, StoreUpkeep
 from gsched.model.config import Params
 from gsched.model.event import AnyEvent, JobDispatched, JobSubmitted, encode_event
 from gsched.model.ledgers.allocation import Allocation, HostAllocation

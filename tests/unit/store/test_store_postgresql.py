@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 from store_samples import batch_of, job_row, noted, submitted
-from stores import PostgresqlStore
+from stores import PostgresqlStore, until
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, Unavailable
 from gsched.model.store_url import parse_store_url
@@ -28,6 +28,7 @@ from gsched.store.history_queries import History
 from gsched.store.mark import MARK_NAME
 from gsched.store.safeguards.continuity import StoreLost
 from gsched.store.safeguards.failure import StoreBroken, StoreFull, StoreInUse
+from gsched.store.tables.postgresql import connect
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_postgresql]
 
@@ -51,6 +52,30 @@ def terminate(store: PostgresqlStore, which: str = "%") -> None:
 
 def seqs(store: PostgresqlStore) -> list[int]:
     return [row[0] for row in store.rows("select seq from event order by seq")]
+
+
+def settings_of(store: PostgresqlStore) -> dict[str, str]:
+    """Of the tables that grow with jobs: what the server was told of them."""
+    chosen = "relnamespace = current_schema()::regnamespace and relname in ('job', 'event')"
+    found = store.rows(f"select relname, array_to_string(reloptions, ' ') from pg_class where {chosen}")
+    return {str(name): str(said) for name, said in found}
+
+
+def test_the_server_tidies_up_what_grows_for_ever_in_small_steps(store: PostgresqlStore, log: EventLog) -> None:
+    assert settings_of(store) == {
+        "job": "autovacuum_vacuum_scale_factor=0.02 autovacuum_analyze_scale_factor=0.02",
+        "event": "autovacuum_vacuum_insert_scale_factor=0.02 autovacuum_analyze_scale_factor=0.02",
+    }
+
+
+def test_what_an_administrator_has_said_of_a_table_stays(store: PostgresqlStore) -> None:
+    store.open().close()
+    store.damage("alter table job reset (autovacuum_vacuum_scale_factor, autovacuum_analyze_scale_factor)")
+    store.damage("alter table job set (autovacuum_vacuum_scale_factor = 0.1)")
+    store.damage("drop table blob_use")
+    store.damage("update meta set value = '8' where key = 'schema_version'")
+    store.open().close()
+    assert settings_of(store)["job"] == "autovacuum_vacuum_scale_factor=0.1 autovacuum_analyze_scale_factor=0.02"
 
 
 def test_a_second_master_is_told_who_has_the_store(store: PostgresqlStore, log: EventLog, tmp_path: Path) -> None:
@@ -248,12 +273,15 @@ def test_a_commit_that_no_standby_has_is_not_acknowledged_by_looking_it_up(own_s
 
         def waits(but: int) -> int:
             """The session that waits for the standby; 0: the batch was acknowledged."""
+            found: list[int] = []
+
+            def looked() -> bool:
+                found.extend(int(row[0]) for row in connection.execute(waiting, (but,)).fetchall())
+                return bool(found) or append.done()
+
             with own_server.admin() as connection:
-                while not append.done():
-                    found = connection.execute(waiting, (but,)).fetchone()
-                    if found is not None:
-                        return int(found[0])
-            return 0
+                until(looked)
+            return found[0] if found else 0
 
         try:
             first = waits(0)
@@ -281,6 +309,24 @@ def test_a_promise_that_is_taken_back_does_not_count_for_the_session_that_writes
             own_server.configure(synchronous_commit=None, statement_timeout=None)
         assert found == ["on", "0"]
         assert log.append(batch_of(2)) == 6
+
+
+def test_a_connection_is_set_up_by_one_question(store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master opens several when it takes over, and on a busy machine each answer takes its time."""
+    from gsched.store.tables.answer_limit import LimitedConnection  # needs psycopg
+
+    asked: list[object] = []
+    wait = LimitedConnection.wait
+
+    def counted(self: Any, gen: Any, *limits: Any, **named: Any) -> Any:
+        asked.append(gen)
+        return wait(self, gen, *limits, **named)
+
+    monkeypatch.setattr(LimitedConnection, "wait", counted)
+    with closing(connect(parse_store_url(store.place), "master")) as connection:
+        assert len(asked) == 1
+        names = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+        assert [connection.execute(f"SHOW {name}").fetchone() for name in names] == [("10s",), ("0",), ("15s",), ("0",)]
 
 
 def limit(connection: Any, seconds: float) -> None:

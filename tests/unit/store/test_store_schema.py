@@ -66,7 +66,7 @@ def test_a_new_store_knows_its_version_and_its_cluster(store_file: Path) -> None
     assert (again.cluster_id, again.created_at) == (cluster_id, 1234.5)
     assert len(cluster_id) == 32
     again.close()
-    assert dict(sqlite3.connect(store_file).execute("select key, value from meta"))["schema_version"] == "8"
+    assert dict(sqlite3.connect(store_file).execute("select key, value from meta"))["schema_version"] == "12"
 
 
 def test_only_its_owner_can_read_a_store(store_file: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(
 ) -> None:
     with monkeypatch.context() as past:
         past.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:version])
-        past.setattr(EventLog, "_newest_dictionaries", lambda _: [])  # there was no such table
+        past.setattr(EventLog, "_newest_dictionaries", lambda _: ([], 0))  # there was no such table
         old = EventLog(store_file)
         old.append([submitted(1)])
         old.save_checkpoint(1, b"state")
@@ -148,7 +148,7 @@ def test_a_newer_store_is_refused_and_left_alone(store_file: Path) -> None:
     damage(store_file, "update meta set value = '99' where key = 'schema_version'")
     before = store_file.read_bytes()
     for reader in (EventLog, History):
-        with pytest.raises(Conflict, match=r"store.db has format 99, made by a newer gsched; this one knows up to 8$"):
+        with pytest.raises(Conflict, match=r"store.db has format 99, made by a newer gsched; this one knows up to 12$"):
             reader(store_file)
     assert store_file.read_bytes() == before
 

@@ -44,7 +44,7 @@ def test_a_store_that_was_not_brought_up_to_date_has_said_nothing(
     """`gsched sim --history` reads it as it is."""
     with monkeypatch.context() as past:
         past.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[: WITH_ESTIMATES - 1])
-        past.setattr(EventLog, "_newest_dictionaries", lambda _: [])  # there was no such table
+        past.setattr(EventLog, "_newest_dictionaries", lambda _: ([], 0))  # there was no such table
         old = store.open()
         old.append([submitted(1)], [job_row(1, dispatched_at=1300.0, gpus=2.0)])
         old.close()

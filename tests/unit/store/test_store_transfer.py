@@ -158,7 +158,7 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date_first(
     old = make("sqlite")
     with monkeypatch.context() as past:
         past.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:5])
-        past.setattr(EventLog, "_newest_dictionaries", lambda _: [])  # there was no such table
+        past.setattr(EventLog, "_newest_dictionaries", lambda _: ([], 0))  # there was no such table
         old.open().close()
     with pytest.raises(Conflict, match="has format 5: start the master of this gsched with it once"):
         copy_whole_store(old.place, target.place)

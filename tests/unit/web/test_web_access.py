@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from fake_master import FakeMaster, spec
 from served_pages import COOKIE, HOST, Pages
 
-from gsched.app.commands import private_cluster_words
+from gsched.app.commands import interface_words
 from gsched.base.errors import BadRequest
 from gsched.model.views.view import JobView
 from gsched.web.access.form_reading import MOST_BYTES
@@ -241,13 +241,13 @@ def test_in_a_shared_cluster_too_a_user_may_have_pages_of_his_own(
     (tmp_path / "lsf.conf").write_text("LSB_MBD_PORT=6881\n")
     asked: list[WebOptions] = []
     monkeypatch.setattr("gsched.web.serving.run", lambda options, say: asked.append(options) or 0)
-    assert CliRunner().invoke(private_cluster_words.web, ["--envdir", str(tmp_path), *words]).exit_code == 0
+    assert CliRunner().invoke(interface_words.web, ["--envdir", str(tmp_path), *words]).exit_code == 0
     assert [options.conf_dir for options in asked] == [str(tmp_path)]
 
 
 def test_without_its_packages_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_cluster_words, "NEEDED_FOR_WEB", ("starlette", "no_such_package"))
-    told = CliRunner().invoke(private_cluster_words.web, [])
+    monkeypatch.setattr(interface_words, "NEEDED_FOR_WEB", ("starlette", "no_such_package"))
+    told = CliRunner().invoke(interface_words.web, [])
     assert isinstance(told.exception, BadRequest)
     assert told.exception.text == "this needs no_such_package: pip install 'gsched[web]'"
 

@@ -7,9 +7,11 @@ import signal as signals
 from gsched.base.errors import BadRequest
 from gsched.cli.answers.job_actions import ALL_JOBS, carry_out, meant
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
+from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, SERVICE_CLASS, program, read_options
+from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.jobs.job_signal import SignalEffect, effect_of
+from gsched.model.views.view import Parameter
 from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(
@@ -27,8 +29,9 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         APPLICATION,
+        SERVICE_CLASS,
         *GENERAL,
-        *unsupported("cname", "sla"),
+        *unsupported("cname"),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),
@@ -54,7 +57,7 @@ def main(call: Call) -> int:
     if states and options.rest not in ([], ["0"], (), ("0",)):
         raise BadRequest(f"{program(call)}: -stat chooses among all of your jobs; name no job beside it")
     words = ["0"] if states else meant(call, options)
-    if options.has("r"):
+    if options.has("r") and _may_force(call):
         what = ControlAction(action="signal", signal=signals.SIGKILL)
         return carry_out(call, options, what, "terminated", states=states, words=words)
     if not options.has("s"):
@@ -67,6 +70,13 @@ def main(call: Call) -> int:
     being = "terminated" if effect is SignalEffect.END else "signaled"
     what = ControlAction(action="signal", signal=number)
     return carry_out(call, options, what, being, states=states, words=words)
+
+
+def _may_force(call: Call) -> bool:
+    """PRIVILEGED_USER_FORCE_BKILL: for others than administrators -r says nothing."""
+    with connected(call) as session:
+        cluster = session.client.cluster(parameters=True)
+    return cluster.may_administer or Parameter("PRIVILEGED_USER_FORCE_BKILL", "Y") not in cluster.parameters
 
 
 def _states(text: str) -> tuple[str, ...]:

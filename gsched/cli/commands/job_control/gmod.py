@@ -26,6 +26,7 @@ from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.bmod import Modification, read_modification, unmodified
 from gsched.dialect.bsub_options import BMOD
+from gsched.dialect.host_lists import host_file_of
 from gsched.model.views.view import Control, JobFilter, JobView
 
 TABLE = BMOD
@@ -70,7 +71,7 @@ def _jobs(words: tuple[str, ...]) -> tuple[int, ...]:
 
 def _modify(session: Session, asked: Modification, job_ids: tuple[int, ...]) -> list[Control]:
     """The answers for all the jobs, in the order they were named."""
-    if not asked.limits and "command" not in asked.values:
+    if not asked.limits and "command" not in asked.values and not asked.ends_host_file:
         return session.client.modify(job_ids, asked.spec, tuple(asked.values), notice_targets=asked.notice_targets)
     views = list(session.client.jobs(JobFilter(ids=tuple(dict.fromkeys(job_ids)), user="all")))
     results: list[Control] = []
@@ -87,6 +88,8 @@ def _modify_one(session: Session, asked: Modification, job_id: int, views: list[
     """One job or array, whose limits that are not named stay; elements with limits of their own keep those."""
     if "command" in asked.values and any(view.spec.script for view in views):
         return [Control(job_id=job_id, error="The job is a script: its command cannot be changed")]
+    if asked.ends_host_file and not all(host_file_of(view.spec) for view in views):
+        return [Control(job_id=job_id, error="The job has no file of hosts")]
     fields = (*asked.values, *(["limits"] if asked.limits else []))
     groups: dict[tuple[tuple[str, float], ...], list[int]] = {}
     for view in views:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gsched.cli.answers.job_actions import ALL_JOBS, carry_out, meant
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, read_options
+from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, SERVICE_CLASS, read_options
 from gsched.dialect.options import FILTERED, Option, OptionTable, unsupported
 from gsched.wire.messages.control_action import ControlAction
 
@@ -17,8 +17,8 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         APPLICATION,
+        SERVICE_CLASS,
         *GENERAL,
-        *unsupported("sla"),
         *unsupported("d", because=FILTERED),
     ),
     interspersed=True,

@@ -20,7 +20,8 @@ TABLE = OptionTable(
     options=(
         Option("m", "HOSTS", "where it is to run; for a parallel job several", '-m "gpu01 gpu02"'),
         *GENERAL,
-        *unsupported("b", "c", "f", because="-m names the hosts, and all else is as for any job"),
+        Option("b", help="taken for LSF's sake: a job always starts over from its beginning"),
+        *unsupported("c", "f", because="-m names the hosts, and all else is as for any job"),
     ),
     interspersed=True,
     examples=("PROGRAM -m gpu01 1153", "PROGRAM -m gpu01 '1160[7]'"),

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from gsched.base.errors import BadRequest
 from gsched.cli.answers.job_actions import ALL_JOBS, Said, do_to_jobs, meant
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
+from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, SERVICE_CLASS, program, read_options
 from gsched.cli.session.session import Session
-from gsched.dialect.options import OptionTable, unsupported
+from gsched.dialect.options import OptionTable
 from gsched.model.jobs.job import JobSpec
 from gsched.model.views.view import Control, JobFilter
 
 TABLE = OptionTable(
     summary="move jobs to another queue; a started one goes on running and is counted there",
     operands="QUEUE JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
-    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, ALL_JOBS, *unsupported("sla")),
+    options=(*FILTERS, GROUP, APPLICATION, SERVICE_CLASS, *GENERAL, ALL_JOBS),
     interspersed=True,
     examples=("PROGRAM night 1153", "PROGRAM night '1160[1-5]'", "PROGRAM -q short night 0"),
 )

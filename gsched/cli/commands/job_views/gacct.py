@@ -15,6 +15,7 @@ from gsched.cli.host_answers.cpu_factors import NORMALIZED, CpuFactors
 from gsched.cli.options.account_filters import ENDED_IN, OF_PROJECTS, OF_QUEUES, OF_USERS, ON_HOSTS, account_filter
 from gsched.cli.options.job_filters import OF_DESCRIPTION, WITH_RUSAGE, chosen_filter
 from gsched.cli.options.job_selection import parse_job_ids
+from gsched.cli.options.past_time import since_when
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import job_record
 from gsched.cli.render.gpu_use.use_lines import gpu_use_block
@@ -24,15 +25,17 @@ from gsched.cli.render.jobs import accounts
 from gsched.cli.render.jobs.job_devices import affinity_units, gpus_of
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.output_formats import json_pieces
+from gsched.cli.session.archive_session import FROM_ARCHIVE, HistorySource, asked
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import GENERAL, program, read_options, shows_year
-from gsched.cli.session.session import Session, connected
+from gsched.cli.session.command_line import GENERAL, SERVICE_CLASS, program, read_options, shows_year
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.times import parse_span
+from gsched.model.views.archive_question import ArchiveQuestion
 from gsched.model.views.catalogue import MOST_NAMED, Account, AccountFilter, TimeSpan
 from gsched.model.views.view import JobView
 from gsched.wire.calls.catalogue_calls import Catalogue
+from gsched.wire.calls.past_calls import KeptSince
 
 TABLE = OptionTable(
     summary="show what finished jobs took: without options, a summary of yours",
@@ -56,14 +59,16 @@ TABLE = OptionTable(
         OF_PROJECTS,
         Option("U", "RESERVATION", "only jobs of this advance reservation"),
         Option("app", "APPLICATION", "only jobs of this application profile"),
+        SERVICE_CLASS,
         Option("J", "NAME", "only jobs of this name; * stands for anything", "-J 'train*'"),
         OF_DESCRIPTION,
         WITH_RUSAGE,
         ENDED_IN,
         Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
+        FROM_ARCHIVE,
         *GENERAL,
-        *unsupported("cname", "Lp", "rcacct", "sla"),
+        *unsupported("cname", "Lp", "rcacct"),
         *unsupported("f", because="gacct reads a database, not a file of LSF"),
         *unsupported("E", because="only the time in which jobs waited is counted, whatever they waited for"),
     ),
@@ -95,8 +100,9 @@ def main(call: Call) -> int:
     wanted = _wanted(call, options, zone)
     detailed = options.has("l", "UF", "b")
     summary, use = accounts.Summary(), GpuUseSummary()
-    with connected(call) as session:
-        accounted = _found(call, session.client.catalogue, wanted, jobs=detailed or options.has(*_OF_EACH))
+    whole = detailed or options.has(*_OF_EACH)
+    with asked(call, options, ArchiveQuestion(accounts=wanted, with_jobs=whole)) as session:
+        accounted = _found(call, session.client.catalogue, wanted, jobs=whole)
         exceptions = JobExceptions(session.client.queues(), time.time()) if options.has("l", "UF", "x") else None
         accounted = _looked_at(call, options, session, accounted, exceptions)
         found = _counted(accounted, summary, use)
@@ -107,6 +113,7 @@ def main(call: Call) -> int:
             jobs = []
             for _ in found:
                 pass
+        kept = session.client.past.kept() if wanted.ids and not summary.cpu.count else KeptSince()
         if options.has("json"):
             call.write("".join(_json(call, options, jobs, summary, use)))
             return LSF_FAILURE if wanted.ids and not summary.cpu.count else 0
@@ -114,7 +121,7 @@ def main(call: Call) -> int:
         for text in _jobs(call, options, jobs, zone, exceptions) if detailed else ():
             call.write(text)
     if wanted.ids and not summary.cpu.count:
-        call.error(NOTHING)
+        call.error(NOTHING + since_when(kept._replace(events=None), zone))
         return LSF_FAILURE
     call.write(accounts.render_summary(summary, zone))
     if options.has("gpu"):
@@ -158,7 +165,7 @@ def _found(call: Call, catalogue: Catalogue, wanted: AccountFilter, *, jobs: boo
 
 
 def _looked_at(
-    call: Call, options: Parsed, session: Session, found: Iterable[Account], exceptions: JobExceptions | None
+    call: Call, options: Parsed, session: HistorySource, found: Iterable[Account], exceptions: JobExceptions | None
 ) -> Iterable[Account]:
     """Those that the filters of _LOOKED_AT_HERE choose, with their CPU time as -N wants it."""
     if options.has(*_LOOKED_AT_HERE):
@@ -238,6 +245,7 @@ def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:
         dispatched=span("D"),
         reservation=options.last("U"),
         application=options.last("app"),
+        service_class=options.last("sla"),
     )
 
 

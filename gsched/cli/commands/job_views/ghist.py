@@ -18,6 +18,7 @@ from gsched.cli.answers.known_gpus import known_gpus
 from gsched.cli.host_answers.cpu_factors import NORMALIZED, CpuFactors
 from gsched.cli.options.job_filters import OF_USER_GROUP, asked_jobs
 from gsched.cli.options.job_selection import parse_job_ids
+from gsched.cli.options.past_time import since_when
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import cpu_time, energy_of, gpu_records, named_record
 from gsched.cli.render.jobs import history
@@ -25,17 +26,28 @@ from gsched.cli.render.jobs.chronology import render_chronology
 from gsched.cli.render.jobs.history import HistoryEnd, HistoryRecord
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.text.output_formats import json_pieces
+from gsched.cli.session.archive_session import FROM_ARCHIVE, asked
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options, shows_hms, shows_year
-from gsched.cli.session.session import connected, setting
+from gsched.cli.session.command_line import (
+    FILTERS,
+    GENERAL,
+    GROUP,
+    SERVICE_CLASS,
+    program,
+    read_options,
+    shows_hms,
+    shows_year,
+)
+from gsched.cli.session.session import setting
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.times import parse_span
 from gsched.model.hosts.host import Gpu
+from gsched.model.views.archive_question import ArchiveQuestion
 from gsched.model.views.catalogue import TimeSpan
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.view import JobHistory
-from gsched.wire.calls.past_calls import PastAnswer, PastCalls
+from gsched.wire.calls.past_calls import KeptSince, PastAnswer, PastCalls
 from gsched.wire.messages.protocol import HISTORY_LIMIT
 
 TABLE = OptionTable(
@@ -62,20 +74,23 @@ TABLE = OptionTable(
         Option("n", "LOGS", "taken for LSF's sake: all of the history is searched anyway"),
         Option("P", "PROJECT", "only jobs of this project"),
         Option("app", "PROFILE", "only jobs of this application profile"),
+        SERVICE_CLASS,
         OF_USER_GROUP,
         NORMALIZED,
+        Option("b", help="one line for each job, as without -l"),
         Option("X", help="taken for LSF's sake: host groups are never condensed"),
         Option("hms", help="times in states as HH:MM:SS"),
         Option("Jd", "TEXT", "only jobs of this description; * stands for anything"),
         *FILTERS,
         GROUP,
+        FROM_ARCHIVE,
         *GENERAL,
-        *unsupported("cname", "sla"),
+        *unsupported("cname"),
         *unsupported("f", because="ghist reads a database, not a file of LSF"),
-        *unsupported("A", "b", because="ghist -l shows all of each job, without it a line"),
+        *unsupported("A", because="ghist -l shows all of each job, without it a line"),
     ),
     interspersed=True,
-    examples=("PROGRAM -l 1153", "PROGRAM -a"),
+    examples=("PROGRAM -l 1153", "PROGRAM -a", "PROGRAM --archive /archive/gsched -l 1153"),
 )
 
 WEEK_H = 7 * 24
@@ -102,13 +117,15 @@ def main(call: Call) -> int:
     zone, now = zone_of(call.env), time.time()
     if options.has("T") and not options.has("t"):
         raise BadRequest(f"{program(call)}: -T is given together with -t")
+    if options.has("b") and options.has("l"):
+        raise BadRequest(f"{program(call)}: -b and -l cannot be given together")
     if options.has("gpu") and (options.has("t") or not options.has("l", "UF")):
         raise BadRequest(f"{program(call)}: -gpu is given together with -l")
     if options.has("json") and not options.has("gpu"):
         raise BadRequest(f"{program(call)}: -json is given together with -l -gpu")
     wanted = _wanted(call, options, now, zone)
     year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
-    with connected(call) as session:
+    with asked(call, options, ArchiveQuestion(histories=wanted)) as session:
         told = _told(call, session.client.past, wanted)
         known = known_gpus(session.client) if options.has("gpu") else None
         exceptions = JobExceptions(session.client.queues(), now) if options.has("x") else None
@@ -129,10 +146,13 @@ def main(call: Call) -> int:
             hms = options.has("hms") or shows_hms(call)
             texts = _summary(reader.read(told), now, wide=options.has("w"), hms=hms)
         shown = _write(call, texts, reader)
-    if not reader.count and not reader.problems and not options.has("json"):
+    found_nothing = not reader.count and not reader.problems and not options.has("json")
+    if found_nothing:
         call.write("No matching job found\n")
     elif options.has("t") and reader.count and not shown:
         call.write("No matching job/event found\n")
+    if found_nothing or reader.problems or _looks_further_back(wanted, told.kept):
+        _say_since(call, told.kept, zone)
     if told.cut_at is not None:
         # A later end of -S goes on where this stops: what was submitted within that second is told once more.
         since = datetime.fromtimestamp(told.cut_at, zone).strftime("%Y/%m/%d/%H:%M:%S")
@@ -141,6 +161,18 @@ def main(call: Call) -> int:
             f"-S ,{since[:-3]} shows older ones, and -C, -u, -q, -m, -J, -P or numbers choose among all\n"
         )
     return 0 if shown and reader.count and not reader.problems else LSF_FAILURE
+
+
+def _looks_further_back(wanted: HistoryQuery, kept: KeptSince) -> bool:
+    """Whether a span that is asked for begins before history does."""
+    begins = [span.since for span in (wanted.submitted, wanted.dispatched, wanted.completed, wanted.active) if span]
+    asked = [0.0 if since is None else since for since in begins]
+    return bool(asked) and min(asked) < max(kept.jobs or 0.0, kept.events or 0.0)
+
+
+def _say_since(call: Call, kept: KeptSince, zone: tzinfo) -> None:
+    if line := since_when(kept, zone):
+        call.error(line)
 
 
 def _admits(options: Parsed, exceptions: JobExceptions | None) -> Callable[[HistoryRecord], bool]:

@@ -78,6 +78,7 @@ TABLE = OptionTable(
         Option("UF", help="the same, without folding lines"),
         Option("gpu", help="the GPUs of jobs, a line each, and what the jobs make of them; with -l more of each"),
         Option("aff", help="with -l: the processor units of each task of a job with affinity[]"),
+        Option("hostfile", help="with -l: the hosts and slots of a job that was submitted with -hostfile"),
         Option("x", help="only jobs that run too long, ended too soon or are idle, as their queues see it; -l: which"),
         Option("w", help="cut nothing"),
         Option("WL", help="as without, and the time that is left until the run limit ends the job"),
@@ -98,9 +99,9 @@ TABLE = OptionTable(
         AT,
         WATCH,
         *GENERAL,
-        *unsupported("aps", "cname", "fwd", "Lp", "hostfile"),
+        *unsupported("aps", "cname", "fwd", "Lp"),
         *unsupported("prio", because="-p says of each pending job what it waits for"),
-        *unsupported("sla", "ss", "data", "clusters", "gpfsio"),
+        *unsupported("ss", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,
     examples=(
@@ -136,8 +137,9 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     if options.has("noheader") and options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
-    if options.has("aff") and not options.has("l", "UF"):
-        raise BadRequest(f"{program(call)}: -aff is given together with -l")
+    for name in ("aff", "hostfile"):
+        if options.has(name) and not options.has("l", "UF"):
+            raise BadRequest(f"{program(call)}: -{name} is given together with -l")
     choosing = next((name for name in ("x", *PENDING_KINDS) if options.has(name)), "")
     if choosing and options.has(*_OF_MANY):
         raise BadRequest(f"{program(call)}: -{choosing} cannot be given together with -{', -'.join(_OF_MANY)}")
@@ -188,7 +190,7 @@ def _show(
 ) -> int:
     """Jobs one by one, in the layout that was asked for; `at`: as they were then."""
     if options.has("sum") and not named and at is None and not options.has("x", *PENDING_KINDS, *ONLY_HERE):
-        wanted = msgspec.structs.replace(_wanted(call, options, named), application=options.last("app"))
+        wanted = _wanted_of_master(call, options, named)
         counts = session.client.slot_sums(wanted)
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
         return 0
@@ -234,7 +236,7 @@ def _is_short(options: Parsed, named: tuple[int, ...], chosen: Format[ShownJob] 
 
 def _short(call: Call, options: Parsed, session: Session) -> int:
     """The usual tables: there may be a hundred thousand rows, each of little."""
-    wanted = msgspec.structs.replace(_wanted(call, options, ()), application=options.last("app"))
+    wanted = _wanted_of_master(call, options, ())
     zone, level, reasons = zone_of(call.env), _level(call, options), _reason_lines(call, options)
     count = 0
     for part in session.client.tables.read(wanted, reasons=reasons is not None):
@@ -344,7 +346,14 @@ def _wanted(call: Call, options: Parsed, job_ids: tuple[int, ...]) -> JobFilter:
     is_all = _wants_all(options)
     states = () if is_all else tuple(dict.fromkeys(state for name in chosen for state in _STATES[name]))
     asked = asked_jobs(call, options, job_ids, states=states, finished=is_all or "d" in chosen)
-    return msgspec.structs.replace(asked, application="")  # looked at here: a job of another profile is not missing
+    # Looked at here: a job of another profile or class is not missing.
+    return msgspec.structs.replace(asked, application="", service_class="")
+
+
+def _wanted_of_master(call: Call, options: Parsed, job_ids: tuple[int, ...]) -> JobFilter:
+    """The same where nothing is looked at here."""
+    wanted = _wanted(call, options, job_ids)
+    return msgspec.structs.replace(wanted, application=options.last("app"), service_class=options.last("sla"))
 
 
 def _level(call: Call, options: Parsed) -> int:

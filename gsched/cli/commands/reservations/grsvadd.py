@@ -12,14 +12,15 @@ from gsched.cli.session.session import connected
 from gsched.dialect.options import ONE_KIND, Option, OptionTable, unsupported
 
 TABLE = OptionTable(
-    summary="reserve slots and GPUs for users, from one time to another (administrators only)",
+    summary="reserve slots and GPUs for users, from one time to another (administrators, and whom lsb.resources lets)",
     operands="",
     options=(
         *WHAT,
+        Option("unit", "slot", "what -n counts", fixed=frozenset({"slot"})),
         Option("N", "NAME", "what it is called; without it YOU#NUMBER", "-N demo"),
         *GENERAL,
         *unsupported("t", because="a reservation is for one time: -b and -e"),
-        *unsupported("c", "d", "E", "Et", "f", "nosusp", "o", "p", "q", "s", "unit", because=ONE_KIND),
+        *unsupported("c", "d", "E", "Et", "f", "p", "q", "s", because=ONE_KIND),
     ),
     examples=(
         "PROGRAM -n 16 -m gpu01 -u ann -b 18:00 -e 22:00",

@@ -10,7 +10,7 @@ from gsched.dialect.options import Option, OptionTable
 from gsched.model.views.room_view import ReservationView
 
 TABLE = OptionTable(
-    summary="delete advance reservations; jobs that run in them go on (administrators only)",
+    summary="delete advance reservations; jobs that run in them go on (administrators, and who made them)",
     operands="NAME ...",
     options=(
         *GENERAL,

@@ -10,13 +10,13 @@ from gsched.cli.session.session import connected
 from gsched.dialect.options import ONE_KIND, OptionTable, unsupported
 
 TABLE = OptionTable(
-    summary="change an advance reservation; what is not named stays (administrators only)",
+    summary="change an advance reservation; what is not named stays (administrators, and who made it)",
     operands="NAME",
-    options=(*WHAT, *GENERAL, *unsupported("d", "f", "o", "on", "p", "q", "t", "nosusp", because=ONE_KIND)),
+    options=(*WHAT, *GENERAL, *unsupported("d", "f", "on", "p", "q", "t", because=ONE_KIND)),
     interspersed=True,
     examples=("PROGRAM -e 23:00 demo", 'PROGRAM -u "ann bob" ann#0'),
 )
-_CHANGES = ("n", "gpu", "m", "R", "b", "e", "u", "g")
+_CHANGES = ("n", "gpu", "m", "R", "b", "e", "u", "g", "o", "nosusp")
 
 
 def main(call: Call) -> int:

@@ -28,7 +28,7 @@ from gsched.cli.render.explaining import dry_run_text
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.master_links import serves_others
-from gsched.cli.session.session import Session, connected
+from gsched.cli.session.session import Session, connected, setting
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.submit.caller_side import CallerSide, RememberedCallerSide
 from gsched.cli.submit.code_snapshot import WORDS, CodeSnapshot, keep_snapshot, take_snapshot
@@ -63,6 +63,8 @@ def main(call: Call) -> int:
     if asked.wants_version:
         call.write(version_line())
         return 0
+    if setting(call, "BSUB_CHK_RESREQ").casefold() not in ("", "n", "no", "0"):
+        return _check_requirement(call, asked)
     with connected(call) as session:
         if asked.pack:
             read = partial(_packed, call, RememberedCallerSide(call), {})
@@ -85,6 +87,14 @@ def main(call: Call) -> int:
             return 0
         wait = WaitForAll if spec.indices else Wait
         return wait(call, session, job.job_id).to_its_end()
+
+
+def _check_requirement(call: Call, asked: ParsedSubmission) -> int:
+    """BSUB_CHK_RESREQ: -R could be read, which is all that is wanted. Raises BadRequest for what is not one."""
+    if asked.pack:
+        raise BadRequest(rejected("BSUB_CHK_RESREQ checks one submission, and no file of -pack"))
+    call.write("Resource requirement string is valid.\n")
+    return 0
 
 
 def read_words(

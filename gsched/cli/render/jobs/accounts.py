@@ -36,7 +36,7 @@ def heading(wanted: AccountFilter, zone: tzinfo) -> str:
             if span
         ),
         _names("submitted to", "queues", wanted.queues),
-        "  - accounted on all service classes.",
+        _names("accounted on", "service classes", (wanted.service_class,) if wanted.service_class else ()),
     ]
     if wanted.reservation:
         lines.append(f"  - accounted on reservation {wanted.reservation}")

@@ -360,6 +360,7 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("exec_home", 10, _plain(lambda job: job.view.exec_home)),
     Field("exec_cwd", 10, _plain(lambda job: job.view.exec_cwd)),
     Field("application", 13, _plain(lambda job: job.spec.application), ("app",)),
+    Field("service_class", 13, _plain(lambda job: job.spec.service_class), ("sla",)),
     Field("pre_exec_command", 16, _plain(lambda job: job.spec.pre_exec), ("pre_cmd",)),
     Field("post_exec_command", 17, _plain(lambda job: job.spec.post_exec), ("post_cmd",)),
     Field("warning_action", 15, _plain(lambda job: job.spec.warning_signal), ("warn_act",)),
@@ -368,7 +369,7 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
 )
 
 _EMPTY = (
-    "service_class:13:sla resume_reason:50 "
+    "resume_reason:50 "
     "resize_notification_command:27:resize_cmd host_file:10 "
     "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
     "eplimit_remain:16 network_req:15 plimit:10 "

@@ -15,7 +15,7 @@ from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.jobs.failure import failure_advice, failure_text, is_plain
-from gsched.model.jobs.job import FINISHED, TERM_TEXTS, AttemptFailure, Usage
+from gsched.model.jobs.job import FINISHED, GROWS, TERM_TEXTS, AttemptFailure, Usage
 from gsched.model.jobs.job_plot import shown_plots
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.notice import shown_wishes
@@ -34,6 +34,8 @@ def header(job: ShownJob, *, with_state: bool) -> str:
     parts += [f"User <{job.spec.user}>", f"Project <{printable(job.spec.project)}>"]
     if job.spec.application:
         parts.append(f"Application <{printable(job.spec.application)}>")
+    if job.spec.service_class:
+        parts.append(f"Service Class <{printable(job.spec.service_class)}>")
     if job.spec.user_group:
         parts.append(f"User Group <{printable(job.spec.user_group)}>")
     if job.spec.mail_user:
@@ -86,6 +88,7 @@ def _flags(job: ShownJob) -> Iterator[tuple[str, bool]]:
     yield f"Notify when job {job.notify}", bool(job.notify)
     yield "Exclusive Execution", job.spec.exclusive
     yield "Re-runnable", bool(job.spec.rerunnable)
+    yield "Autoresizable", job.spec.resizable == GROWS
 
 
 def _submitted_steps(job: ShownJob) -> Iterator[tuple[str, str]]:

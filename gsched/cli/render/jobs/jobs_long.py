@@ -106,6 +106,7 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield process_table(job.gpus_held)
     if job.affinity:
         yield affinity_table(job.affinity)
+    yield _host_file(job)
     sections = (
         ("SERVICE", job_lines.service(job, layout.zone)),
         ("LENT GPUS", job_lines.lent_gpus(job)),
@@ -122,6 +123,14 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield "\n WHY IT FAILED:\n" + layout.line(f" {why};")
     if job.warnings:
         yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
+
+
+def _host_file(job: ShownJob) -> str:
+    """-hostfile: what it asked for; empty where there is none."""
+    if not job.host_file:
+        return ""
+    rows = "".join(f" {host:<15} {slots:>5}\n" for host, slots in job.host_file.items())
+    return f"\n USER-SPECIFIED HOST FILE:\n {'HOST':<15} SLOTS\n{rows}"
 
 
 def _start(job: ShownJob) -> str:

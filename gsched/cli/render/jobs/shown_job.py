@@ -60,6 +60,8 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     """Its queue has JOB_IDLE: bjobs prints the idle factor."""
     affinity: tuple[AffinityUnit, ...] | None = None
     """Its processor units; None when they were not asked for."""
+    host_file: Mapping[str, int] = {}
+    """Slots on each host that -hostfile asked for; empty where that was not asked for."""
     gpus_held: tuple[GpuOfJob, ...] = ()
     """Its GPUs one by one; empty when they were not asked for."""
 
