@@ -137,14 +137,16 @@ class Cluster:
     def files_as_they_are(self) -> Iterator[None]:
         """What the block changes in the configuration is undone at its end."""
         before = self._files()
-        yield
-        after = self._files()
-        for path in after.keys() - before.keys():
-            path.unlink()
-        for path, data in before.items():
-            path.write_bytes(data)
-        if after != before:
-            self.run("gadmin", "reconfig")
+        try:
+            yield
+        finally:  # a test that fails must not spoil those that follow
+            after = self._files()
+            for path in after.keys() - before.keys():
+                path.unlink()
+            for path, data in before.items():
+                path.write_bytes(data)
+            if after != before:
+                self.run("gadmin", "reconfig")
 
     def _files(self) -> dict[Path, bytes]:
         paths = (path for path in self.conf.iterdir() if path.is_file() and not path.name.startswith("."))
@@ -167,9 +169,13 @@ class Cluster:
             return next(iter(client.jobs(JobFilter(ids=(job_id,), user="all", finished=True))))
 
     def wait(self, *job_ids: int, timeout_s: float = PATIENCE_S) -> list[JobView]:
-        """Wait until the jobs have finished (driven by events)."""
-        with self.client() as client:
-            done = client.wait(job_ids, timeout_s=timeout_s)
+        """Wait until the jobs have finished (driven by events). Where they do not, what is known of them is printed."""
+        try:
+            with self.client() as client:
+                done = client.wait(job_ids, timeout_s=timeout_s)
+        except TimeoutError:
+            print(self.run("ghist", "-l", *map(str, job_ids), check=False).stdout, self.logs()[-20000:], sep="\n")
+            raise
         return [done[job_id] for job_id in job_ids]
 
     def end_jobs(self) -> None:
@@ -182,7 +188,7 @@ class Cluster:
         try:
             self.wait(*left)
         except TimeoutError:
-            print(told, self.run("ghist", "-l", *map(str, left), check=False).stdout, self.logs()[-20000:], sep="\n")
+            print(told)
             raise
 
     def pid(self, name: str) -> int:

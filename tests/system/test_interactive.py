@@ -192,7 +192,7 @@ def test_closing_the_terminal_hangs_up_and_frees_the_gpu(
         trap = f"trap '' {ignored}; " if ignored else ""
         said = cluster.folder / f"hup.{len(ignored)}"
         if "HUP" not in ignored:
-            trap += f"trap 'echo hup > {said}; exit' HUP; "
+            trap += f"trap 'echo hup > {said}; exit 3' HUP; "
         shell = screen("-Is", "-gpu", "num=1:mode=exclusive_process", trap + "echo u''p; while :; do sleep 0.1; done")
         shell.until(rb"up\r\n")
         job = shell.job()
