@@ -35,7 +35,6 @@ from gsched.agent.message_handler import MessageHandler
 from gsched.agent.notices.notice_delivery import NoticeDelivery
 from gsched.agent.notices.sender_groups import NoticeGroups
 from gsched.agent.outbox import Outbox
-from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.session import MasterSessions
 from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.launch_server import LaunchServer
@@ -187,6 +186,7 @@ class Agent:
             self._sample_usage(),
             self._tell_steps(),
             self._attempts.limit_outputs(),
+            self._attempts.limit_kept_outputs(),
             self._attempts.gpu_use.keep(),
             self._attempts.services.keep(),
             keep_fed(self._manager, lambda: True),
@@ -287,7 +287,7 @@ class Agent:
             prolog_epilog=self._gpu_guard.prolog_epilog,
             accounts=accounts,
             locks=self._locks,
-            quota=OutputQuota(self._config.kept_output_mib),
+            kept_output=self._config.kept_output,
             read_gpus=self._reporter.gpus.read_use,
             gpu_owners=self._owners_of,
             xids=self._reporter.gpus.xids_of,

@@ -252,7 +252,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         cuda_checkpoint=conf.cuda_checkpoint,
         pam_limits=conf.pam_limits,
         ssh_access=conf.ssh_access,
-        kept_output_mib=conf.kept_output_mib,
+        kept_output=conf.kept_output,
         dcgm_mapping_dir=conf.dcgm_mapping_dir,
         job_tmpdir=conf.job_tmpdir,
         pre_post_exec_user=conf.pre_post_exec_user,

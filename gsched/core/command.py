@@ -8,6 +8,7 @@ from gsched.base.coded_text import AnyText
 from gsched.model.config import ClusterConfig
 from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.hosts.host import GpuReport, LoadReport
+from gsched.model.hosts.kept_output import RemovedOutput
 from gsched.model.hosts.topology import Topology
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
 from gsched.model.jobs.notice import NoticeEnd
@@ -411,6 +412,13 @@ class NoticeSettled(msgspec.Struct, frozen=True):
     end: NoticeEnd
 
 
+class OutputsRemoved(msgspec.Struct, frozen=True):
+    """An agent tells what it no longer keeps of finished runs; repeated until it is told to forget it."""
+
+    host: str
+    outputs: tuple[RemovedOutput, ...]
+
+
 class HostReported(msgspec.Struct, frozen=True):
     """A sign of life, with whatever the agent had to say."""
 
@@ -459,6 +467,7 @@ Command = (
     | SignalsSent
     | AttemptMoved
     | NoticeSettled
+    | OutputsRemoved
     | HostHello
     | HostReported
     | HostDisconnected

@@ -43,6 +43,7 @@ from gsched.core.command import (
     HostHello,
     HostReported,
     NoticeSettled,
+    OutputsRemoved,
     RaiseNumbers,
     Reconfigure,
     RenewStore,
@@ -59,6 +60,7 @@ from gsched.core.dispatch.gpu_resizing import may_grow
 from gsched.core.dispatch.start_estimates import AT_ONCE, StartEstimates
 from gsched.core.gpu_events.gpu_hosts import forget_gpu_hosts
 from gsched.core.hosts.host_reports import HostReports
+from gsched.core.hosts.removed_outputs import outputs_removed
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.job_requests import JobRequests
@@ -161,6 +163,7 @@ class Engine:
             SignalsSent: signals_sent,
             AttemptMoved: self._waking(attempt_moved),
             NoticeSettled: notice_ends.settled,
+            OutputsRemoved: outputs_removed,
         }
 
     def _waking(self, handler: Handler) -> Handler:

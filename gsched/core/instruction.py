@@ -149,6 +149,12 @@ class SendNotice(Instruction, frozen=True):
     notice: Notice
 
 
+class ForgetRemovedOutputs(Instruction, frozen=True):
+    """That the outputs of these runs were removed is durable here."""
+
+    attempts: tuple[tuple[int, int], ...]
+
+
 class ForgetNotices(Instruction, frozen=True):
     """What became of these notices is durable here, or nobody wants them any more."""
 

@@ -17,6 +17,7 @@ from gsched.model.efficiency.verdicts import MIN_RUN_S
 from gsched.model.gpus.xid import FATAL_XIDS
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.job_tmpdir import JobTmpdir
+from gsched.model.hosts.kept_output import KeptOutput
 from gsched.model.hosts.reported_resources import provided
 from gsched.model.hosts.resource import BUILTIN, Resource
 from gsched.model.hosts.shared_resource import SharedInstance, limits_of
@@ -32,9 +33,6 @@ from gsched.model.queues.reservation_policy import ReservationPolicy
 from gsched.model.queues.user import UserGroup, UserLimits
 from gsched.model.queues.window import Window
 from gsched.model.web_front import WebFront
-
-KEPT_OUTPUT_MIB = 1024
-"""Default of GSCHED_KEPT_OUTPUT_MIB."""
 
 
 class GpuUnrequested(StrEnum):
@@ -406,8 +404,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """GSCHED_PAM_LIMITS: jobs begin with the limits of a PAM session of their users; None: where that can be had."""
     ssh_access: SshAccess = SshAccess.REFUSE
     """GSCHED_SSH; read by an agent at its start."""
-    kept_output_mib: int = KEPT_OUTPUT_MIB
-    """GSCHED_KEPT_OUTPUT_MIB: what a host keeps of the output of a job without -o; read by an agent at its start."""
+    kept_output: KeptOutput = KeptOutput()
+    """GSCHED_KEPT_OUTPUT_MIB and others: what a host keeps of the output of jobs without -o; read by an agent at its
+    start."""
     dcgm_mapping_dir: str = ""
     """GSCHED_DCGM_JOB_MAPPING_DIR: where agents write which jobs are on which GPU, for the DCGM exporter; empty:
     nowhere. Read by an agent at its start."""

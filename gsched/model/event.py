@@ -419,6 +419,18 @@ class JobGpuCurves(JobEvent, frozen=True, kw_only=True, tag="job_gpu_curves"):
     """Packed by `gsched.model.gpus.gpu_curve`."""
 
 
+class JobOutputRemoved(JobEvent, frozen=True, kw_only=True, tag="job_output_removed"):
+    """What its host had kept of a finished run's output has gone, as the output of all jobs without -o was too much."""
+
+    attempt: int
+    host: str
+    size: int
+    """Bytes that it took."""
+    limit_mib: int
+    of_user: bool = False
+    """The limit is that of the job's user; else that of the host."""
+
+
 class JobNoticeMade(JobEvent, frozen=True, kw_only=True, tag="job_notice_made"):
     """A notice about the job (of an array: about all of it) is to be sent by the agent of `notice.host`."""
 
@@ -618,6 +630,7 @@ AnyEvent = (
     | JobGpuCurves
     | JobNoticeMade
     | JobNoticeSettled
+    | JobOutputRemoved
     | HostClosed
     | HostOpened
     | GpuClosed

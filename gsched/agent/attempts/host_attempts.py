@@ -44,8 +44,8 @@ from gsched.base.coded_text import coded, listed
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import attempt_name
 from gsched.base.machine.gpu_lock import GpuLockFolders
-from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.gpus.gpu_curve import MOST_PACKED
+from gsched.model.hosts.kept_output import MOST_TOLD, KeptOutput
 from gsched.model.jobs.job import PREEMPTED, RESIZING, AttemptResult, JobSpec
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
@@ -86,7 +86,7 @@ class Attempts:
         prolog_epilog: PrologEpilog | None = None,
         accounts: HostAccounts | None = None,
         locks: GpuLockFolders | None = None,
-        quota: OutputQuota | None = None,
+        kept_output: KeptOutput | None = None,
         read_gpus: ReadGpus = no_gpus,
         gpu_owners: Owners | None = None,
         xids: ErrorsOf = no_errors,
@@ -107,8 +107,9 @@ class Attempts:
         self.unkillable = UnkillableReports(send)
         self.end_warnings = EndWarnings(send)
         self._returns: set[asyncio.Task[None]] = set()
-        self._outputs = KeptOutputs(spool / "outputs")
-        self._quota = quota or OutputQuota(KEPT_OUTPUT_MIB)
+        kept_output = kept_output or KeptOutput()
+        self._outputs = KeptOutputs(spool / "outputs", clock, kept_output)
+        self._quota = OutputQuota(kept_output.run_mib)
         self.endings = AttemptEndWaiters()
         self.signal_steps: Callable[[AttemptKey, int, int | None], None] = lambda key, signum, number: None
         """Sends a signal to the tasks of its steps, or of one of them; 0 ends that."""
@@ -217,6 +218,23 @@ class Attempts:
     async def limit_outputs(self) -> None:
         """For ever: keep what jobs print without -o within bounds."""
         await self._quota.watch(lambda: [self.folder(key) for key in self._executor.running()])
+
+    async def limit_kept_outputs(self) -> None:
+        """For ever: of what finished jobs have printed without -o the oldest goes where there is too much."""
+        await self._outputs.watch(self.tell_removed_outputs)
+
+    def tell_removed_outputs(self) -> None:
+        """Tell the master what went, of which it has not said that it has it."""
+        if gone := self._outputs.untold:
+            message = agent_pb2.AgentMessage()
+            for each in list(gone.values())[:MOST_TOLD]:
+                fill(message.outputs_removed.outputs.add(), each)
+            self._send(message)
+
+    def forget_removed_outputs(self, keys: Iterable[AttemptKey]) -> None:
+        """The master has it in the histories of their jobs; tell it of others."""
+        self._outputs.are_told([attempt_name(*key) for key in keys])
+        self.tell_removed_outputs()
 
     def close(self) -> None:
         """Stop watching; jobs go on."""
@@ -415,7 +433,7 @@ class Attempts:
         self.holdings.forget(key)
         self.idle_warnings.forget(key)
         self.steps.forget(key)
-        self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
+        self._outputs.keep(attempt_name(*key), self.folder(key))
         self._executor.forget(*key)
 
     # -- what the master is told ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from gsched.agent.output.removed_outputs import OutputRemoved
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
 
@@ -47,7 +48,8 @@ class AttemptEndWaiters:
 
 
 Read = Callable[[AttemptKey, str, int, int], Awaitable[bytes]]
-"""Bytes of an attempt's stream, from an offset on, so many at most. Raises TimeoutError when that takes too long."""
+"""Bytes of an attempt's stream, from an offset on, so many at most. Raises TimeoutError when that takes too long,
+OutputRemoved where it has gone meanwhile."""
 
 
 async def answer(
@@ -72,6 +74,9 @@ async def answer(
                 has_some = True
                 if not await send(agent_pb2.OutputReply(request=request.request, stream=stream, data=data)):
                     return
+        except OutputRemoved as error:
+            await send(agent_pb2.OutputReply(request=request.request, last=True, error=error.text))
+            return
         except TimeoutError:
             told = "the file system with the job's output does not answer"
             await send(agent_pb2.OutputReply(request=request.request, last=True, error=told))

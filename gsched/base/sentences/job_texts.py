@@ -37,6 +37,14 @@ JOB_TEXTS: dict[str, str] = {
         'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
         "(ngpus_shared for a shared one)"
     ),
+    "output.removed_for_user": (
+        "The output of run {0} ({2} MiB) was removed on host {1}: its user's jobs without -o had more than {3} MiB of "
+        "output there (GSCHED_KEPT_OUTPUT_USER_MIB)"
+    ),
+    "output.removed_for_host": (
+        "The output of run {0} ({2} MiB) was removed on host {1}: jobs without -o had more than {3} MiB of output "
+        "there (GSCHED_KEPT_OUTPUT_HOST_MIB)"
+    ),
     "resize.released": "Slots released : {0}",
     "resize.requested": "More slots requested : {0}",
     "resize.cancelled": "No more slots requested",

@@ -21,6 +21,7 @@ from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model import event as events
 from gsched.model.gpus.gpu_idle import GPU_IDLE
 from gsched.model.hosts.host import Gpu
+from gsched.model.hosts.kept_output import MIB
 from gsched.model.jobs.failure import failure_of
 from gsched.model.jobs.job import AttemptResult, Usage
 from gsched.model.jobs.job_service import SERVICE_IDLE
@@ -214,6 +215,8 @@ class _Teller:
                 yield from self._ended(event)
             case events.JobNoticeSettled():
                 yield Remark(at=event.at, text=_notice(event))
+            case events.JobOutputRemoved():
+                yield Remark(at=event.at, text=sentence(_removed(event)))
             case events.ArrayElementsRequeued():
                 yield history.requeued(event.at, hold=event.hold)
             case _:
@@ -333,6 +336,11 @@ def _idle(event: events.JobIdleWarned | events.JobIdleActed | events.JobIdleOver
     if isinstance(event, events.JobIdleWarned):
         return Remark(at=event.at, text=f"Warning {event.warning.number}: {sentence(event.warning.text)}")
     return Remark(at=event.at, text=sentence(event.text))
+
+
+def _removed(event: events.JobOutputRemoved) -> AnyText:
+    whose = "output.removed_for_user" if event.of_user else "output.removed_for_host"
+    return coded(whose, event.attempt, event.host, f"{event.size / MIB:.0f}", event.limit_mib)
 
 
 def _notice(event: events.JobNoticeSettled) -> str:

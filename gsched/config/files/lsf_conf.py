@@ -28,7 +28,7 @@ from gsched.config.grammar.values import (
 )
 from gsched.config.parameters.containers import container_images, container_mounts
 from gsched.config.parameters.elim_settings import Elims, read_elims
-from gsched.config.parameters.job_surroundings import job_tmpdir
+from gsched.config.parameters.job_surroundings import job_tmpdir, kept_output
 from gsched.config.parameters.metrics_endpoint import read_metrics
 from gsched.config.parameters.notice_settings import read_proxy, read_ways
 from gsched.config.parameters.requirements import gpu_requirement
@@ -36,7 +36,6 @@ from gsched.config.parameters.reservation import MOST_JOBS
 from gsched.config.parameters.web_front import read_web_front
 from gsched.model.config import (
     ALL_HOSTS,
-    KEPT_OUTPUT_MIB,
     GpuFence,
     Locations,
     LogLevels,
@@ -47,6 +46,7 @@ from gsched.model.config import (
     Timing,
 )
 from gsched.model.hosts.job_tmpdir import JobTmpdir
+from gsched.model.hosts.kept_output import KeptOutput
 from gsched.model.web_front import WebFront
 
 MAX_RUN_DIR_BYTES = 91
@@ -87,7 +87,7 @@ class LsfConf(msgspec.Struct):
     cuda_checkpoint: str
     pam_limits: bool | None
     ssh_access: SshAccess
-    kept_output_mib: int
+    kept_output: KeptOutput
     dcgm_mapping_dir: str
     job_tmpdir: JobTmpdir
     pre_post_exec_user: str
@@ -142,7 +142,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         cuda_checkpoint=settings.take("GSCHED_CUDA_CHECKPOINT", _program, DEFAULT_CUDA_CHECKPOINT),
         pam_limits=settings.take("GSCHED_PAM_LIMITS", yes_or_no, None),
         ssh_access=settings.take("GSCHED_SSH", _ssh_access, SshAccess.REFUSE),
-        kept_output_mib=settings.take("GSCHED_KEPT_OUTPUT_MIB", integer(1, 2**40), KEPT_OUTPUT_MIB),
+        kept_output=kept_output(settings, findings),
         dcgm_mapping_dir=settings.take("GSCHED_DCGM_JOB_MAPPING_DIR", absolute_path, ""),
         job_tmpdir=job_tmpdir(settings, findings),
         pre_post_exec_user=settings.take("LSB_PRE_POST_EXEC_USER", user_name, ""),

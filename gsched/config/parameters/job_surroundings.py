@@ -1,5 +1,5 @@
 """What is done around jobs and given to them, as files say it: JOB_CONTROLS of queues, SUSPEND_CONTROL and its kin, and
-ENV_VARS, of application profiles; LSB_JOB_TMPDIR, LSB_SET_TMPDIR and LSF_TMPDIR of the cluster.
+ENV_VARS, of application profiles; LSB_JOB_TMPDIR, LSB_SET_TMPDIR, LSF_TMPDIR and GSCHED_KEPT_OUTPUT_* of the cluster.
 
 Source: lsb.queues(5), JOB_CONTROLS; lsb.applications(5), SUSPEND_CONTROL, ENV_VARS; lsf.conf(5), LSB_JOB_TMPDIR.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import Findings, show
-from gsched.config.grammar.values import KeyValues, absolute_path, command_line
+from gsched.config.grammar.values import KeyValues, absolute_path, command_line, integer
 from gsched.model.hosts.job_tmpdir import JobTmpdir
+from gsched.model.hosts.kept_output import KeptOutput
 from gsched.model.queues.job_controls import ACTIONS, JobControls, signal_of
 
 _CHECKPOINT = "CHKPNT"
@@ -35,6 +37,25 @@ def job_tmpdir(settings: KeyValues, findings: Findings) -> JobTmpdir:
         why = "LSB_JOB_TMPDIR says where jobs have theirs" if folder else "jobs find their own TMPDIR"
         findings.note(at, f"LSF_TMPDIR has no effect: {why}")
     return JobTmpdir(folder=folder or ((of_lsf or "/tmp") if variable else ""), variable=variable)
+
+
+def kept_output(settings: KeyValues, findings: Findings) -> KeptOutput:
+    """GSCHED_KEPT_OUTPUT_MIB, GSCHED_KEPT_OUTPUT_USER_MIB and GSCHED_KEPT_OUTPUT_HOST_MIB; those that are not set fit
+    those that are.
+    """
+    names = ("GSCHED_KEPT_OUTPUT_MIB", "GSCHED_KEPT_OUTPUT_USER_MIB", "GSCHED_KEPT_OUTPUT_HOST_MIB")
+    run, user, host = (settings.take(name, integer(1, 2**40), None) for name in names)
+    chosen = {name: mib for name, mib in zip(names, (run, user, host), strict=True) if mib is not None}
+    for (name, mib), (larger_name, larger) in pairwise(chosen.items()):
+        if mib > larger:
+            place = settings.place(larger_name)
+            assert place is not None, "it is set"
+            why = f"{larger_name}={larger} is less than {name}={mib}: what fits the one has no room in the other"
+            findings.error(place, why)
+    default = KeptOutput()
+    run_mib = run or min([default.run_mib, *chosen.values()])
+    user_mib = user or max(run_mib, min(default.user_mib, host or default.user_mib))
+    return KeptOutput(run_mib=run_mib, user_mib=user_mib, host_mib=host or max(user_mib, default.host_mib))
 
 
 def _tmpdir(text: str) -> str:

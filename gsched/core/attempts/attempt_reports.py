@@ -282,7 +282,7 @@ def _is_news(job: JobRecord | None, report: AttemptEnded, seen: Observation, sta
     key = (report.job_id, report.attempt)
     if job is None:
         # What comes before the first event of a job would be taken for the rest of one whose events have gone.
-        if not _has_been(report.job_id, state):
+        if not has_been(report.job_id, state):
             return False
         if key in seen.stale or len(seen.stale) >= MOST_STALE:
             return False
@@ -299,7 +299,7 @@ def _is_news(job: JobRecord | None, report: AttemptEnded, seen: Observation, sta
     return report.attempt not in job.stale
 
 
-def _has_been(job_id: int, state: ClusterState) -> bool:
+def has_been(job_id: int, state: ClusterState) -> bool:
     """Whether there has been a job of this number."""
     number = array_of(job_id)
     to_be_made = (each.to_be_made() for each in state.accepted.values())

@@ -48,6 +48,7 @@ from gsched.model.event import (
     JobNoted,
     JobNoticeMade,
     JobNoticeSettled,
+    JobOutputRemoved,
     JobPartEnded,
     JobPartStarted,
     JobPostProcessed,
@@ -400,8 +401,8 @@ def _stale_result(state: ClusterState, event: StaleResultRecorded) -> None:
         job.stale = (*job.stale, event.attempt)
 
 
-def _gpu_curves(state: ClusterState, event: JobGpuCurves) -> None:
-    """For the history alone."""
+def _for_history(state: ClusterState, event: JobGpuCurves | JobOutputRemoved) -> None:
+    """The state has nothing to do with it."""
 
 
 def _host_closed(state: ClusterState, event: HostClosed) -> None:
@@ -512,7 +513,8 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobStatusRegained: _status_regained,
     JobForgotten: _forgotten,
     StaleResultRecorded: _stale_result,
-    JobGpuCurves: _gpu_curves,
+    JobGpuCurves: _for_history,
+    JobOutputRemoved: _for_history,
     JobNoticeMade: apply_notices.made,
     JobNoticeSettled: apply_notices.settled,
     HostClosed: _host_closed,

@@ -27,6 +27,7 @@ from gsched.core.command import (
     HostHello,
     HostReported,
     NoticeSettled,
+    OutputsRemoved,
     ServiceAnswers,
     SignalsSent,
 )
@@ -41,6 +42,7 @@ from gsched.master.store_lineage import StoreLineage
 from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.gpus.gpu_move import GpuMove
 from gsched.model.hosts.host import LoadReport
+from gsched.model.hosts.kept_output import RemovedOutput
 from gsched.model.hosts.topology import Topology, checked
 from gsched.model.jobs.job import AttemptResult, Usage
 from gsched.model.jobs.notice import NoticeEnd
@@ -282,6 +284,9 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
             return _done(host, kind, message)
         case "notice_end":
             return NoticeSettled(host, from_proto(message.notice_end, NoticeEnd))
+        case "outputs_removed":
+            outputs = tuple(from_proto(each, RemovedOutput) for each in message.outputs_removed.outputs)
+            return OutputsRemoved(host, outputs)
         case "load":
             return HostReported(host, session, load=from_proto(message.load, LoadReport))
         case "gpus":

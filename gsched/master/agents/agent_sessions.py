@@ -15,6 +15,7 @@ from gsched.core.instruction import (
     ConfigureAgent,
     ForgetAttempts,
     ForgetNotices,
+    ForgetRemovedOutputs,
     Instruction,
     JudgeIdleness,
     LimitAttempt,
@@ -352,6 +353,10 @@ class AgentSessions:
                 return agent_pb2.MasterMessage(spare=agent_pb2.SpareAttempt(job_id=job_id, attempt=attempt))
             case ForgetNotices(notice_ids=notice_ids):
                 return agent_pb2.MasterMessage(forget_notices=agent_pb2.ForgetNotices(notice_ids=notice_ids))
+            case ForgetRemovedOutputs(attempts=attempts):
+                told = [agent_pb2.AttemptId(job_id=job_id, attempt=attempt) for job_id, attempt in attempts]
+                forget = agent_pb2.ForgetRemovedOutputs(attempts=told)
+                return agent_pb2.MasterMessage(forget_removed_outputs=forget)
             case OpenGpu(uuid=uuid):
                 return agent_pb2.MasterMessage(open_gpu=agent_pb2.OpenGpu(uuid=uuid))
             case JudgeIdleness() | WarnIdle():

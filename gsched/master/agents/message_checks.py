@@ -18,6 +18,7 @@ from gsched.model.gpus import clock_reasons
 from gsched.model.gpus.gpu_curve import MOST_PACKED
 from gsched.model.gpus.gpu_use import MOST_SHARES
 from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.hosts.kept_output import MOST_TOLD
 from gsched.model.hosts.topology import MAX_PROCESSORS
 from gsched.model.jobs.failure import LONGEST_DETAIL
 from gsched.model.jobs.job_service import MOST_PORT
@@ -71,6 +72,8 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
             _check_ended(host, message.ended)
         case "notice_end":
             _check_notice_end(message.notice_end)
+        case "outputs_removed":
+            _check_removed(message.outputs_removed)
         case "warned" | "signalled" | "service_answers" | "service_found":
             _check_told(message)
         case "unkillable":
@@ -83,6 +86,15 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
                 _check_usage(host, each.usage)
                 _check_idleness(host, each.idle)
                 _number(each.service_idle_s, "time without use", _TIMES)
+
+
+def _check_removed(told: agent_pb2.OutputsRemoved) -> None:
+    _at_most(len(told.outputs), MOST_TOLD, "outputs")
+    for each in told.outputs:
+        _check_key(each)
+        _number(each.at, "time of a removal", _TIMES)
+        _number(each.size, "size of an output", MOST_AMOUNT)
+        _number(each.limit_mib, "limit", MOST_AMOUNT)
 
 
 def _check_told(message: agent_pb2.AgentMessage) -> None:
@@ -125,7 +137,9 @@ def _check_store(mark: agent_pb2.StoreMark) -> None:
         _number(number, what, MOST_AMOUNT)
 
 
-def _check_key(message: agent_pb2.HeldAttempt | agent_pb2.Started | agent_pb2.Ended) -> None:
+def _check_key(
+    message: agent_pb2.HeldAttempt | agent_pb2.Started | agent_pb2.Ended | agent_pb2.RemovedOutput,
+) -> None:
     if message.job_id < 1 or message.attempt < 1:
         raise BadRequest(f"{message.job_id}.{message.attempt} is no attempt")
 

@@ -22,6 +22,7 @@ from gsched.model.event import (
     JobNoted,
     JobNoticeMade,
     JobNoticeSettled,
+    JobOutputRemoved,
     JobPartStarted,
     JobRequeueRequested,
     JobServiceAnswered,
@@ -35,6 +36,7 @@ from gsched.store.tables.schema import HostRecordRow
 
 _LETS_NOTHING_START = (
     *(JobStarted, JobPartStarted, JobMessagePosted, JobNoted, JobGpuCurves, JobNoticeMade, JobNoticeSettled),
+    JobOutputRemoved,
     *(JobServiceAnswered, JobIdleWarned, JobForgotten),
 )
 _BY_THE_MASTERS_CLOCK = (ConfigApplied, JobSubmitted, JobDispatched)

@@ -132,6 +132,10 @@ def test_every_change_of_state_is_counted_and_told() -> None:
         ),
         events.JobNoticeSettled(at=begin + 141, job_id=7, notice_id="a", event="start", way="webhook", tries=1),
         events.JobNoticeSettled(at=begin + 142, job_id=7, notice_id="b", event="fail", way="mail", problem="no room"),
+        events.JobOutputRemoved(
+            at=begin + 143, job_id=7, attempt=1, host="ubuntu02", size=3 << 20, limit_mib=9, of_user=True
+        ),
+        events.JobOutputRemoved(at=begin + 144, job_id=7, attempt=1, host="ubuntu02", size=3 << 20, limit_mib=99),
         events.JobSignalRequested(at=begin + 150, job_id=7, by="test", signal=0),
         events.JobFinished(
             at=begin + 160, job_id=7, attempt=2, result=AttemptResult(signal=9, term_reason="TERM_OWNER")
@@ -146,6 +150,8 @@ def test_every_change_of_state_is_counted_and_told() -> None:
         "Suspended by the user or administrator while pending;",
         "Unknown; unable to reach the execution host;",
         "The output went to /tmp/7.out;",
+        "The output of run 1 (3 MiB) was removed on host ubuntu02: its user's jobs without -o had more than 9 MiB of ",
+        "jobs without -o had more than 99 MiB of output there (GSCHED_KEPT_OUTPUT_HOST_MIB);",
         "Pending: Job has been requeued;",
         "Pending: host <ubuntu02> was lost;",
         "Attempt 1 on host <ubuntu02>, given up before, has ended: with exit code 3;",

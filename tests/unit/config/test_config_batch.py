@@ -7,6 +7,7 @@ from config_texts import BASE, check, with_lines
 
 from gsched.model.config import GpuFence, GpuUnrequested, Params, Timing
 from gsched.model.hosts.host import ComputeMode
+from gsched.model.hosts.kept_output import KeptOutput
 
 
 def params(*lines: str):
@@ -56,7 +57,7 @@ def test_all_parameters_of_lsf_conf():
         )
     )
     assert checked.errors == []
-    assert checked.config.kept_output_mib == 64
+    assert checked.config.kept_output == KeptOutput(run_mib=64)
     assert checked.notes == ["lsf.conf:19: note: LSF_LIM_PORT has no effect: there is no LIM"]
     config = checked.config
     assert (config.locations.run_dir, config.locations.spool_dir) == ("/run/my cluster", "/sp")
@@ -64,6 +65,9 @@ def test_all_parameters_of_lsf_conf():
     assert (config.timing.gpu_probe_s, config.timing.elim_restart_s, config.timing.command_wait_s) == (0.5, 2.0, 0.0)
     assert config.timing.gpu_use_s == 30.0
     assert (config.params.host_lost_after_s, config.params.root_may_submit) == (16.0, True)
+
+
+NO_ROOM = "what fits the one has no room in the other"
 
 
 @pytest.mark.parametrize(
@@ -80,6 +84,7 @@ def test_all_parameters_of_lsf_conf():
             f"GSCHED_RUNDIR=/{'x' * 91}",
             "GSCHED_RUNDIR: the path has 92 bytes; sockets lie in it, so at most 91 are possible",
         ),
+        ("GSCHED_KEPT_OUTPUT_USER_MIB=all", "GSCHED_KEPT_OUTPUT_USER_MIB: 'all' is not a whole number from 1 to"),
         ("GSCHED_KEPT_OUTPUT_MIB=0", "GSCHED_KEPT_OUTPUT_MIB: '0' is not a whole number from 1 to"),
         ("GSCHED_GPU_INTERVAL=0", "GSCHED_GPU_INTERVAL: '0' is not a number of seconds from 0.05"),
         ("GSCHED_GPU_INTERVAL=1e400", "GSCHED_GPU_INTERVAL: '1e400' is too large"),
@@ -117,6 +122,33 @@ def test_what_the_fence_may_be(word, wanted):
 def test_lsfs_word_asks_for_the_fence():
     assert check(with_lines("lsf.conf")).config.gpu_fence is GpuFence.ON
     assert check(with_lines("lsf.conf", "LSB_RESOURCE_ENFORCE=gpu")).config.gpu_fence is GpuFence.ON
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (["GSCHED_KEPT_OUTPUT_MIB=20480"], KeptOutput(run_mib=20480, user_mib=20480)),
+        (["GSCHED_KEPT_OUTPUT_MIB=102400"], KeptOutput(run_mib=102400, user_mib=102400, host_mib=102400)),
+        (["GSCHED_KEPT_OUTPUT_USER_MIB=512"], KeptOutput(run_mib=512, user_mib=512)),
+        (["GSCHED_KEPT_OUTPUT_HOST_MIB=5000"], KeptOutput(user_mib=5000, host_mib=5000)),
+        (["GSCHED_KEPT_OUTPUT_HOST_MIB=500"], KeptOutput(run_mib=500, user_mib=500, host_mib=500)),
+        (["GSCHED_KEPT_OUTPUT_USER_MIB=99999"], KeptOutput(user_mib=99999, host_mib=99999)),
+    ],
+)
+def test_limits_of_kept_output_that_are_not_set_fit_those_that_are(lines, wanted):
+    assert check(with_lines("lsf.conf", *lines)).config.kept_output == wanted
+
+
+def test_limits_of_kept_output_that_leave_a_run_no_room():
+    lines = ("GSCHED_KEPT_OUTPUT_MIB=64", "GSCHED_KEPT_OUTPUT_USER_MIB=63", "GSCHED_KEPT_OUTPUT_HOST_MIB=62")
+    assert check(with_lines("lsf.conf", *lines)).errors == [
+        f"lsf.conf:5: GSCHED_KEPT_OUTPUT_USER_MIB=63 is less than GSCHED_KEPT_OUTPUT_MIB=64: {NO_ROOM}",
+        f"lsf.conf:6: GSCHED_KEPT_OUTPUT_HOST_MIB=62 is less than GSCHED_KEPT_OUTPUT_USER_MIB=63: {NO_ROOM}",
+    ]
+    lines = ("GSCHED_KEPT_OUTPUT_MIB=64", "GSCHED_KEPT_OUTPUT_HOST_MIB=62")
+    assert check(with_lines("lsf.conf", *lines)).errors == [
+        f"lsf.conf:5: GSCHED_KEPT_OUTPUT_HOST_MIB=62 is less than GSCHED_KEPT_OUTPUT_MIB=64: {NO_ROOM}"
+    ]
 
 
 def test_two_wishes_that_contradict_each_other():

@@ -11,13 +11,22 @@ from hypothesis import strategies as st
 
 from gsched.base.coded_text import sentence
 from gsched.core.attempts.attempt_notes import MOST_NOTES
-from gsched.core.command import AttemptEnded, AttemptStarted, AttemptUnkillable, HeldAttempt, HostHello, HostReported
+from gsched.core.command import (
+    AttemptEnded,
+    AttemptStarted,
+    AttemptUnkillable,
+    HeldAttempt,
+    HostHello,
+    HostReported,
+    OutputsRemoved,
+)
 from gsched.core.decision import Decision
 from gsched.core.engine import HalfDone
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.config import GmemAction, Params
-from gsched.model.event import JobNoted, StaleResultRecorded
+from gsched.model.event import JobNoted, JobOutputRemoved, StaleResultRecorded
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport, GpuXid, LoadReport, MigDevice
+from gsched.model.hosts.kept_output import RemovedOutput
 from gsched.model.hosts.topology import Topology
 from gsched.model.jobs.job import AttemptResult, JobState, Usage
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
@@ -30,6 +39,10 @@ def two_hosts() -> tuple[World, int]:
     (job_id,) = world.run(gpu_spec(hosts=("a",)), user="ann")
     assert world.state(job_id) == "RUN"
     return world, job_id
+
+
+def removed(job_id: int, attempt: int) -> RemovedOutput:
+    return RemovedOutput(job_id=job_id, attempt=attempt, at=0.0, size=1 << 21, limit_mib=3, of_user=True)
 
 
 def accusing(name: str, **more: Any) -> GpuReport:
@@ -108,6 +121,25 @@ def test_results_of_forgotten_jobs_are_kept_up_to_a_number(monkeypatch: pytest.M
     for unknown in range(1000, 1050):  # of a store that was lost, perhaps
         world.ended(unknown, host="b")
     assert sum(isinstance(event, StaleResultRecorded) for event in world.events) == 3
+
+
+def test_outputs_that_it_cannot_have_kept_are_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.core.hosts.removed_outputs.MOST_A_DAY", 3)
+    world, job_id = two_hosts()
+
+    def noted(host: str, job_id: int, *attempts: int) -> int:
+        world.do(OutputsRemoved(host, tuple(removed(job_id, attempt) for attempt in attempts)))
+        return sum(isinstance(event, JobOutputRemoved) for event in world.events)
+
+    assert noted("a", job_id, 1, 2) == noted("b", job_id, 1) == noted("a", 1000, 1) == 0
+    world.ended(job_id)
+    assert noted("b", job_id, 1) == noted("a", job_id, 2) == 0
+    assert noted("a", job_id, 1) == 1
+    world.wait(1e6)
+    assert noted("b", job_id, *range(1, 50)) == 4
+    world.wait(86_400)
+    assert noted("b", job_id, *range(1, 50)) == 7
+    world.check_replay()
 
 
 # -- anything at all that passes the checks of message_checks ---------------------------------------------------------
@@ -204,7 +236,8 @@ def said(draw: st.DrawFn) -> Any:
         HostReported, st.just(host), st.just(0), load=st.none() | load, gpus=st.none() | reports(),
         usage=st.dictionaries(KEY, st.builds(Usage, cpu_s=TIME), max_size=2),
     )  # fmt: skip
-    return draw(st.one_of(start, end, unkillable, report, report, hello))
+    gone = st.builds(lambda keys: OutputsRemoved(host, tuple(removed(*key) for key in keys)), st.lists(KEY, max_size=3))
+    return draw(st.one_of(start, end, unkillable, report, report, hello, gone))
 
 
 class Deceived(World):

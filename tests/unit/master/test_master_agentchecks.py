@@ -47,6 +47,10 @@ def used(**fields: Any) -> Message:
     return Message(usage=agent_pb2.UsageReport(attempts=usages))
 
 
+def removed(*outputs: Any) -> Message:
+    return Message(outputs_removed=agent_pb2.OutputsRemoved(outputs=outputs))
+
+
 TASK = agent_pb2.TaskAsk(request=1, start=agent_pb2.StartTask(environment=[b"x" * (2 << 20)]))
 GOOD = [
     Message(task_ask=TASK),
@@ -64,6 +68,7 @@ GOOD = [
     Message(output=agent_pb2.OutputReply(request=1, stream="stdout", data=b"x" * (1 << 20))),
     hello(notices=["ab"] * 1000, notice_ends=[model_pb2.NoticeEnd(notice_id="ab", problem="x", tries=9)]),
     Message(notice_end=model_pb2.NoticeEnd(notice_id="ab12", tries=1)),
+    removed(*[agent_pb2.RemovedOutput(job_id=1, attempt=1, at=1.7e9, size=1 << 40, limit_mib=1 << 20)] * 500),
     used(uuid="GPU-1", index=3, samples=5, sm_mean=50.5, energy_j=1e9, energy_counted=True),
 ]  # fmt: skip
 
@@ -76,6 +81,11 @@ def test_what_agents_say_passes(message: Message) -> None:
 BAD: dict[str, Message] = {
     "100001 notices": hello(notices=["a"] * 100_001),
     "characters of a notice's id": hello(notices=["a" * 1001]),
+    "501 outputs": removed(*[agent_pb2.RemovedOutput(job_id=1, attempt=1)] * 501),
+    "0.2 is no attempt": removed(agent_pb2.RemovedOutput(attempt=2)),
+    "size of an output -1": removed(agent_pb2.RemovedOutput(job_id=1, attempt=1, size=-1)),
+    "limit -1": removed(agent_pb2.RemovedOutput(job_id=1, attempt=1, limit_mib=-1)),
+    "time of a removal nan": removed(agent_pb2.RemovedOutput(job_id=1, attempt=1, at=float("nan"))),
     "1001 characters of a notice's id": Message(notice_end=model_pb2.NoticeEnd(notice_id="a" * 1001)),
     "5000 characters of a problem are": Message(notice_end=model_pb2.NoticeEnd(problem="a" * 5000)),
     "tries -1": hello(notice_ends=[model_pb2.NoticeEnd(tries=-1)]),

@@ -7,6 +7,7 @@ import msgspec
 from gsched.master.reconfig_notes import fixed, told_at_start
 from gsched.model.config import ClusterConfig, GpuFence, Locations, Network, Params, SshAccess
 from gsched.model.hosts.job_tmpdir import JobTmpdir
+from gsched.model.hosts.kept_output import KeptOutput
 
 HERE = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
 CONFIG = ClusterConfig(cluster="c1", master_host="h1", hosts={}, queues={}, params=Params(), locations=HERE)
@@ -36,7 +37,7 @@ def test_what_agents_read_at_their_start_is_told() -> None:
         mps_control="/opt/mps",
         pam_limits=True,
         ssh_access=SshAccess.OPEN,
-        kept_output_mib=7,
+        kept_output=KeptOutput(run_mib=7, user_mib=8, host_mib=9),
         job_tmpdir=JobTmpdir(folder="/scratch", variable="TMPDIR"),
         pre_post_exec_user="root",
     )
@@ -47,6 +48,8 @@ def test_what_agents_read_at_their_start_is_told() -> None:
         "GSCHED_PAM_LIMITS",
         "GSCHED_SSH",
         "GSCHED_KEPT_OUTPUT_MIB",
+        "GSCHED_KEPT_OUTPUT_USER_MIB",
+        "GSCHED_KEPT_OUTPUT_HOST_MIB",
         "LSB_JOB_TMPDIR",
         "LSB_SET_TMPDIR",
         "LSB_PRE_POST_EXEC_USER",
