@@ -43,8 +43,11 @@ def main(store: str, socket: str) -> int:
     import logging
 
     # The same.
-    from gsched.base.machine.log_file import FollowingHandler
-    from gsched.master.past.past_server import open_server
+    from gsched.base.machine.large_imports import LargeImport
+
+    with LargeImport():
+        from gsched.base.machine.log_file import FollowingHandler
+        from gsched.master.past.past_server import open_server
 
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(format=form, handlers=[FollowingHandler()])

@@ -31,6 +31,10 @@ PROCESSES = {
     ),
     "door": ("gsched.app.commands.daemon_words, gsched.door.server", OF_THE_MASTER + OF_THE_AGENT + OF_MAIL),
     "agent": ("gsched.app.commands.daemon_words, gsched.agent.daemon", OF_THE_MASTER + OF_COMMANDS + ("http",)),
+    "reader of histories": (
+        "gsched.master.past.reading, gsched.master.past.past_server",
+        (*OF_THE_AGENT, *OF_COMMANDS, "numpy", "gsched.core.engine", "gsched.policy", "gsched.config", "gsched.resreq"),
+    ),
     "master": ("gsched.app.commands.daemon_words, gsched.master.daemon", OF_THE_AGENT + OF_COMMANDS + ("smtplib",)),
 }
 
