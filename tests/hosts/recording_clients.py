@@ -32,7 +32,8 @@ from tests.support.asking import pause_s
 from tests.support.linearizable import ABSENT, FINISHED, OVER, Call, violations
 
 CLIENTS = 3
-PAUSE_S = 0.1
+PAUSE_S = 0.25
+"""Between two calls of a client: four a second of each keep a cluster busy, and leave the processors to its daemons."""
 NOTES = "starts"
 JOB = (
     f"echo begin $LSB_JOBID $GSCHED_GPU_UUIDS $(date +%s%N) >>{NOTES}; sleep 0.4; "

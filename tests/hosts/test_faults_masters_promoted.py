@@ -28,6 +28,7 @@ def test_nothing_is_lost_where_each_commit_waits_for_the_standby(lab: Lab, reque
     check_each_way(masters, ("promote",), request.config.getoption("--fault-rounds"))
 
 
+@pytest.mark.nightly
 def test_masters_refuse_a_standby_that_lacks_what_was_acknowledged(lab: Lab, request: pytest.FixtureRequest) -> None:
     """Whichever of them would lead; an administrator decides, and no job number is used again."""
     masters = made_masters(lab, has_replica=True)

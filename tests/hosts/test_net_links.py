@@ -116,6 +116,7 @@ def test_slow_link_is_not_taken_for_a_dead_one(lab: Lab) -> None:
     b.slow(0)
 
 
+@pytest.mark.nightly
 def test_two_machines_with_one_name(lab: Lab) -> None:
     """The first keeps the host, the second is told so, and both logs say it once; when the first has gone it may."""
     a, b, impostor = lab.host("h1"), lab.host("h2"), lab.host("h3")
@@ -198,6 +199,7 @@ def test_host_is_added_and_removed_while_jobs_run(lab: Lab) -> None:
     assert refused.returncode != 0 and "h2" in refused.stderr
 
 
+@pytest.mark.nightly
 def test_job_is_killed_while_its_host_cannot_be_reached(lab: Lab) -> None:
     """ZOMBI until the host is back and has ended it; with -r the job is over at once, and ended there all the same."""
     a, b = lab.host("h1"), lab.host("h2")
@@ -216,6 +218,7 @@ def test_job_is_killed_while_its_host_cannot_be_reached(lab: Lab) -> None:
         cluster.until(lambda seconds=seconds: not sleeping(b, seconds), "a killed job runs on")
 
 
+@pytest.mark.nightly
 def test_host_of_a_part_of_a_job_is_lost(lab: Lab) -> None:
     """Such a job is UNKWN meanwhile and one job again afterwards; a rerunnable one starts elsewhere, as a whole."""
     a, b, c = lab.host("h1"), lab.host("h2"), lab.host("h3")
@@ -237,6 +240,7 @@ def test_host_of_a_part_of_a_job_is_lost(lab: Lab) -> None:
     assert (starts(cluster, plain), starts(cluster, again)) == (1, 2)
 
 
+@pytest.mark.nightly
 def test_power_of_the_host_of_a_part_fails(lab: Lab) -> None:
     """The job is over on all its hosts when that one is back without its part."""
     a, b = lab.host("h1"), lab.host("h2")

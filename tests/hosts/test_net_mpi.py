@@ -222,7 +222,7 @@ echo "bound $GSCHED_RANK $(hostname) $list"; exec /usr/bin/python3 hello.py {mpi
 
 
 @pytest.mark.skipif(not DEBIAN["openmpi4"].is_there, reason="there is no Open MPI 4")
-@pytest.mark.parametrize("profile", ["mpi", "ddl --topo 2x3x1"])
+@pytest.mark.parametrize("profile", ["mpi", pytest.param("ddl --topo 2x3x1", marks=pytest.mark.nightly)])
 def test_a_launch_by_open_mpi_ends_or_begins_again_when_one_process_is_killed(
     cluster: SharedCluster, profile: str
 ) -> None:

@@ -206,6 +206,7 @@ def test_a_session_joins_the_job_of_its_user_and_ends_with_it(lab: Lab, open_ssh
     ssh.run("true", SERVICE_USER, check=True)
 
 
+@pytest.mark.nightly
 def test_without_a_job_a_session_sees_no_gpu_or_is_as_it_would_be(
     lab: Lab, open_ssh: Callable[[Host], SshHost]
 ) -> None:

@@ -82,6 +82,7 @@ def test_restarts_and_cuts_are_not_noticed(lab: Lab) -> None:
     assert sorted(read(a, "both").split()) == sorted([*read(a, "ran.1").split(), *read(a, "ran.2").split()])
 
 
+@pytest.mark.nightly
 def test_a_slow_line_that_is_full_of_output_costs_no_host(lab: Lab) -> None:
     """256 kbit/s: the host is ok all the time, and other questions get through."""
     cluster = shared_cluster(lab, [lab.host(name) for name in ("h1", "h2")], settings={"GSCHED_HOST_LOST": "30"})

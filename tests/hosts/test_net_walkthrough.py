@@ -60,6 +60,7 @@ def play(told: HostStage) -> int:
     return told.checked
 
 
+@pytest.mark.nightly
 def test_three_users_play_it_on_three_hosts_at_once(lab: Lab) -> None:
     hosts = [lab.host(name) for name in ("h1", "h2", "h3")]
     cluster = shared_cluster(lab, hosts, sim_gpus=f"{GPUS.count}:exclusive_process")

@@ -92,6 +92,7 @@ def test_what_runs_already_is_not_started_from_an_older_copy(lab: Lab) -> None:
     cluster.until(lambda: b.run(["kill", "-0", str(pid)], check=False).returncode != 0, "it is not ended")
 
 
+@pytest.mark.nightly
 def test_no_number_is_used_again_where_a_disk_was_put_back(lab: Lab) -> None:
     """The store and what lies beside it agree with each other; the agents know of more."""
     a, b = lab.host("h1"), lab.host("h2")

@@ -27,8 +27,8 @@ def is_master(process: psutil.Process) -> bool:
     "words",
     [
         ["fleet.py", "--hosts", "2", "--wave", "0", "--idle", "60"],
-        ["listing.py"],
-        ["promptness.py"],
+        pytest.param(["listing.py"], marks=pytest.mark.nightly),
+        pytest.param(["promptness.py"], marks=pytest.mark.nightly),
         ["peers.py", "--only", ""],
         pytest.param(["failover.py"], marks=pytest.mark.needs_postgresql),
     ],

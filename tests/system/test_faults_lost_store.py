@@ -141,6 +141,7 @@ def test_a_log_that_is_gone_after_a_kill(running: Cluster):
     assert "Traceback" not in cluster.logs()
 
 
+@pytest.mark.nightly
 def test_a_copy_of_the_store_is_made_and_put_back(running: Cluster):
     """What was submitted after the copy was made is given up, what runs of it goes on, and no number is used again."""
     cluster = running
@@ -219,6 +220,7 @@ def test_the_store_of_another_cluster(running: Cluster, make_cluster: Callable[.
     cluster.until(lambda: not (attempts / "1.1").exists(), "the attempt is not forgotten")
 
 
+@pytest.mark.nightly
 def test_who_has_nothing_to_renew_is_told_so(make_cluster: Callable[..., Cluster]):
     cluster = make_cluster()
     done = cluster.run("gsched", "up", "--dir", str(cluster.folder), "--new-store", check=False)

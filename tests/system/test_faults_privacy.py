@@ -97,6 +97,7 @@ def test_what_kill_9_leaves_behind_does_not_hinder_up(cluster: Cluster):
     assert end_of(cluster.wait(job_id)[0]) == ("exit", 3)
 
 
+@pytest.mark.nightly
 def test_up_twice_at_the_same_time_makes_one_of_each(cluster: Cluster):
     for _ in range(2):
         kill_everything(cluster)

@@ -54,6 +54,7 @@ def test_a_run_folder_that_is_gone_is_made_again(make_cluster: Callable[..., Clu
     assert [each.result.exit_code for each in cluster.wait(job_id) if each.result] == [3]
 
 
+@pytest.mark.nightly
 def test_an_up_that_was_broken_off_is_completed(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster("--sim-gpus", "1")
     folder = ("--dir", str(cluster.folder))

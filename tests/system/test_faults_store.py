@@ -135,6 +135,7 @@ def on_small_disk(make_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
     subprocess.run(["umount", "-l", str(state)], check=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs_root
 def test_a_disk_that_fills_up(on_small_disk: Cluster):
     cluster = on_small_disk

@@ -200,6 +200,7 @@ def test_malformed_and_oversized_requests_do_no_harm(two_hosts: Cluster):
     assert end_of(two_hosts.wait(job_id)[0]) == ("exit", 0)
 
 
+@pytest.mark.nightly
 def test_many_large_jobs_at_once_fit_through_every_stream(two_hosts: Cluster):
     """Together they are larger than the largest message that gRPC takes."""
     text = b"#!/bin/sh\n#" + b"x" * (12 << 20) + b"\nexit 3\n"

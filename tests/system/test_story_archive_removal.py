@@ -73,6 +73,7 @@ def check_what_is_said(past: Past, before: object) -> None:
     assert live.submit("-o", "/dev/null", "true") > past.killed
 
 
+@pytest.mark.nightly
 @pytest.mark.fault
 def test_a_month_leaves_the_store_whoever_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     past = Past(cluster, tmp_path)

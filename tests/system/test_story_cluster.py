@@ -77,7 +77,7 @@ def test_a_simulated_gpu_of_one_of_several_hosts(cluster: Cluster) -> None:
 # -- Korean -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("door", ["on", "off"])
+@pytest.mark.parametrize("door", ["on", pytest.param("off", marks=pytest.mark.nightly)])
 def test_korean_everywhere(cluster: Cluster, door: str) -> None:
     work = cluster.folder / f"작업 폴더 {door}"
     work.mkdir()

@@ -308,6 +308,7 @@ def test_what_no_host_can_ever_satisfy_is_answered_with_what_to_do(cluster: Clus
     )
 
 
+@pytest.mark.nightly
 def test_the_configured_compute_mode_is_set_again_when_the_agent_starts(module_cluster: Callable[..., Cluster]) -> None:
     cluster = module_cluster("--sim-gpus", "4:exclusive_process")
     hosts = cluster.conf / "lsb.hosts"

@@ -108,6 +108,7 @@ def test_interrupt_while_the_cluster_starts(folder: Path) -> None:
     check_nothing_left(folder)
 
 
+@pytest.mark.nightly
 def test_untrue_sentence_fails_the_demo(folder: Path) -> None:
     lie = f"""if True:
         import sys
@@ -124,6 +125,7 @@ def test_untrue_sentence_fails_the_demo(folder: Path) -> None:
     check_nothing_left(folder)
 
 
+@pytest.mark.nightly
 def test_closed_pipe_ends_the_demo(folder: Path) -> None:
     demo = start(folder)
     assert demo.stdout is not None

@@ -122,6 +122,7 @@ def wide_job(cluster: Cluster, drivers: dict[str, Driver]) -> int:
     return job
 
 
+@pytest.mark.nightly
 def test_a_job_that_is_busy_on_one_of_its_hosts_is_not_idle(cluster: Cluster, drivers: dict[str, Driver]) -> None:
     """However long it leaves the other one alone; when it stops everywhere it is warned once, and ended once."""
     job = wide_job(cluster, drivers)

@@ -125,6 +125,7 @@ def test_who_holds_which_gpu_on_every_host(module_cluster: Callable[..., Cluster
     cluster.until(are_shown, f"{wanted} are not shown")
 
 
+@pytest.mark.nightly
 def test_who_holds_a_gpu_of_a_job_on_another_of_its_hosts(make_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
     """pains 29, of a job on two hosts: it fails on the first because a GPU of the second is somebody else's."""
     inventory = tmp_path / "gpus.json"

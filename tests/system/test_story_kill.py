@@ -35,7 +35,7 @@ while True:
 INTERVAL_S = 2.0
 
 
-@pytest.fixture(params=["Y", "N"], ids=["fenced", "without fence"])
+@pytest.fixture(params=["Y", pytest.param("N", marks=pytest.mark.nightly)], ids=["fenced", "without fence"])
 def cluster(request: pytest.FixtureRequest, make_cluster: Callable[..., Cluster]) -> Cluster:
     cluster = make_cluster("--sim-gpus", "1")
     conf, params = cluster.conf / "lsf.conf", cluster.conf / "lsb.params"

@@ -187,6 +187,7 @@ def test_a_move_that_fails_leaves_the_cluster_as_it_was(make_cluster: Callable[.
     assert busy.returncode == 255 and "is in use by process" in busy.stderr
 
 
+@pytest.mark.nightly
 def test_a_backup_is_put_into_an_empty_database(make_cluster: Callable[..., Cluster], own_server: Any) -> None:
     first, second = own_server.new_url(), own_server.new_url()
     cluster = make_cluster("--sim-gpus", "0", "--store", first)

@@ -218,6 +218,7 @@ def test_keys_reach_all_that_can_be_used(
         assert window.run(ORDERED) is None, f"{name}: keys do not go from top to bottom"
 
 
+@pytest.mark.nightly
 def test_no_english_is_left_on_a_korean_page(
     cluster: Cluster, web: WebProcess, jobs: tuple[int, int], login_place: str
 ) -> None:
@@ -257,7 +258,13 @@ def _names(cluster: Cluster) -> Iterator[str]:
     yield user_name(os.getuid())
 
 
-@pytest.mark.parametrize("focused", ["#jobs select", "#jobs input[type=checkbox]", "#jobs th a"])
+@pytest.mark.parametrize(
+    "focused",
+    [
+        "#jobs select",
+        *(pytest.param(each, marks=pytest.mark.nightly) for each in ("#jobs input[type=checkbox]", "#jobs th a")),
+    ],
+)
 def test_the_focus_stays_where_it_is_when_a_page_is_brought_up_to_date(
     cluster: Cluster, web: WebProcess, window: Browser, jobs: tuple[int, int], focused: str
 ) -> None:
@@ -291,6 +298,7 @@ def test_a_job_by_keys_alone(cluster: Cluster, web: WebProcess, window: Browser)
     cluster.end_jobs()
 
 
+@pytest.mark.nightly
 def test_live_curves_are_the_drivers_numbers(
     cluster: Cluster, driver: Path, web: WebProcess, window: Browser, jobs: tuple[int, int]
 ) -> None:

@@ -192,6 +192,7 @@ def test_the_page_of_a_job_that_waits_has_its_output_when_it_starts(cluster: Clu
     cluster.run("gkill", str(job))
 
 
+@pytest.mark.nightly
 def test_a_pattern_that_takes_too_long_is_left_out(cluster: Cluster, window: Browser) -> None:
     job = cluster.submit("--plot", "slow=(a+a+)+b1", f"echo loss = 1; echo {'a' * 200} 1; echo loss = 2; sleep 3000")
     cluster.starts(job)

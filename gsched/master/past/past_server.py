@@ -16,7 +16,6 @@ from gsched.store.history_queries import History
 from gsched.wire.server import SERVER_OPTIONS, listen
 from gsched.wire.v1 import catalogue_pb2_grpc, past_pb2_grpc
 
-
 if TYPE_CHECKING:
     from gsched.master.past.past_answers import PastAnswers
 

@@ -19,7 +19,7 @@ import gsched
 Maker = Callable[..., gsched.Executor]
 
 
-@pytest.fixture(params=[True, False], ids=["shared", "relayed"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.nightly)], ids=["shared", "relayed"])
 def make(request: pytest.FixtureRequest, cluster: gsched.Cluster, tmp_path: Path) -> Iterator[Maker]:
     """Executors whose hosts share their folder, and such whose calls go through the master."""
     made = []

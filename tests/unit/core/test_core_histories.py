@@ -16,6 +16,7 @@ from gsched.model.event import (
     JobGpuCurves,
     JobGpusKept,
     JobGpusMoved,
+    JobOutputRemoved,
     JobPreemptionWithdrawn,
     JobRequeued,
     JobResizeWithdrawn,
@@ -49,7 +50,7 @@ def test_long_histories_see_everything_happen() -> None:
     events = [event for world in worlds.values() for event in world.events]
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
     elsewhere |= {JobGpuCurves, JobServiceAnswered, JobEndWarned, JobPreemptionWithdrawn, JobResizeWithdrawn}
-    elsewhere |= {JobGpusMoved, JobGpusKept, JobSignalsSent, PastJobRecorded}
+    elsewhere |= {JobGpusMoved, JobGpusKept, JobSignalsSent, PastJobRecorded, JobOutputRemoved}
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)

@@ -84,7 +84,14 @@ def counts(found: DecisionReplay) -> tuple[int, int, int, int]:
     return found.starts, found.same_place, found.by_load, len(found.deviations)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        0,
+        pytest.param(1, marks=pytest.mark.slow),
+        *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 5)),
+    ],
+)
 def test_each_decision_comes_out_as_it_did(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path, random_trace(seed, RECIPE), monkeypatch)
     found = replay_decisions(path)
