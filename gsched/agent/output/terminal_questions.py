@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from gsched.agent.output.output_tail import Read
+from gsched.agent.output.removed_outputs import OutputRemoved
 from gsched.run.supervisor.terminal import HEADER_LIMIT, SOCKET
 from gsched.wire.v1 import agent_pb2
 
@@ -70,8 +71,13 @@ async def show(
         over = is_over()
         if not over:
             await asyncio.sleep(AWAY_S)  # its supervisor is gone: soon that is known
-        elif not await _send_left(request, read, send):
-            return
+        else:
+            try:
+                if not await _send_left(request, read, send):
+                    return
+            except OutputRemoved as error:
+                await send(agent_pb2.OutputReply(request=request.request, last=True, error=error.text))
+                return
         await send(agent_pb2.OutputReply(request=request.request, last=True, over=over))
         return
     header, data = answer

@@ -9,6 +9,7 @@ import pytest
 
 from gsched.agent.output import output_tail
 from gsched.agent.output.output_tail import AttemptEndWaiters, answer
+from gsched.agent.output.removed_outputs import OutputRemoved
 from gsched.wire.v1 import agent_pb2
 
 KEY = (7, 1)
@@ -46,6 +47,23 @@ class Printed:
         assert {reply.request for reply in self.replies} == {3}
         assert [reply.last for reply in self.replies] == [False] * (len(self.replies) - 1) + [True]
         return [(reply.stream, reply.data) for reply in self.replies[:-1]]
+
+
+def test_who_reads_output_that_goes_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Printed(stdout=b"0123456789")
+    is_gone = False
+
+    async def read(key: tuple[int, int], stream: str, offset: int, most: int) -> bytes:
+        nonlocal is_gone
+        if is_gone:
+            raise OutputRemoved("the output of this job was removed")
+        is_gone = True
+        return job.streams["stdout"][offset : offset + 4]
+
+    monkeypatch.setattr(job, "read", read)
+    asyncio.run(job.ask())
+    assert job.told() == [("stdout", b"0123")]
+    assert job.replies[-1].error == "the output of this job was removed" and not job.replies[-1].over
 
 
 def test_from_the_offsets_and_no_more_than_was_asked_for() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from run_host import PATIENCE_S, Host
 
+from gsched.agent.output.removed_outputs import OutputRemoved
 from gsched.agent.output.terminal_questions import ask, hang_up, has_terminal, show
 from gsched.run.supervisor.terminal import LIMIT, Terminal
 from gsched.wire.v1 import agent_pb2
@@ -189,6 +190,23 @@ def test_it_is_shown_to_who_comes_late(tmp_path: Path) -> None:
     asyncio.run(show(request, tmp_path, lambda: True, read, send))
     assert [(each.stream, each.data) for each in sent[:-1]] == [("stdout", b"rst last"), ("stderr", b"warning")]
     assert (sent[-1].last, sent[-1].over) == (True, True)
+
+
+def test_who_reads_the_last_output_when_it_goes_is_told(tmp_path: Path) -> None:
+    sent: list[agent_pb2.OutputReply] = []
+
+    async def send(reply: agent_pb2.OutputReply) -> bool:
+        sent.append(reply)
+        return True
+
+    async def read(_key: tuple[int, int], _stream: str, _offset: int, _most: int) -> bytes:
+        raise OutputRemoved("the output of this job was removed")
+
+    request = agent_pb2.ReadOutput(request=3, job_id=1, attempt=1, stdout_from=2, most=100, terminal=True)
+    asyncio.run(show(request, tmp_path, lambda: True, read, send))
+    assert [(each.request, each.last, each.over, each.error) for each in sent] == [
+        (3, True, False, "the output of this job was removed")
+    ]
 
 
 def test_nothing_is_kept_for_a_terminal_that_was_closed(tmp_path: Path) -> None:
