@@ -96,7 +96,7 @@ def test_the_delay_that_somebody_chose_counts(on_host):
     """Longer than usual, and no repeat of the order without one shortens it; a shorter one does."""
 
     async def scenario(host):
-        script = "trap '' TERM\ntrap 'touch asked' INT\ntouch ready\nwhile :; do sleep 0.01; done\n"
+        script = "trap '' TERM\ntrap ': > asked' INT\ntouch ready\nwhile :; do sleep 0.01; done\n"
         await host.executor.start(host.order(script=script))
         await appears((host.root / "ready").exists)
         await host.executor.terminate(1, 1, 0.1, kill_delay_s=3600)
