@@ -69,7 +69,7 @@ class MessageHandler:
             case "settings":
                 await self._configure(message.settings)
                 self._attempts.services.tell_again()
-                self._attempts.tell_removed_outputs()
+                self._attempts.removal_news.tell()
             case "store":
                 self._memory.take(message.store)
             case "refusal":
@@ -111,7 +111,7 @@ class MessageHandler:
                 self._notices.forget(message.forget_notices.notice_ids)
             case "forget_removed_outputs":
                 over = message.forget_removed_outputs.attempts
-                self._attempts.forget_removed_outputs([(item.job_id, item.attempt) for item in over])
+                self._attempts.removal_news.are_known((item.job_id, item.attempt) for item in over)
             case "task_ask":
                 self._background.answer(self._answer_task(message.task_ask))
             case "task_reply":

@@ -79,7 +79,7 @@ class Internal(GschedError):
 
 
 class DamagedData(GschedError):
-    """A file is not what was written: a line that cannot be read, or a wrong check sum. The text names it."""
+    """A file is not what was written (a line that cannot be read, a wrong sum), or has gone: the text names it."""
 
     status = "DATA_LOSS"
     exit_code = BAD_DATA

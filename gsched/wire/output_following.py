@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
-from gsched.base.errors import Conflict, NotFound, Unavailable
+from gsched.base.errors import Conflict, DamagedData, NotFound, Unavailable
 from gsched.model.jobs.job import FINISHED, STARTED
 from gsched.model.views.view import EventRecord, JobFilter, JobView, OutputChunk
 from gsched.wire.calls.client import Client
@@ -83,6 +83,9 @@ class OutputFollower:
                 for chunk in ask(self._client):
                     failures, has_said = 0, False
                     yield chunk
+                return
+            except DamagedData as error:  # what there was has gone meanwhile: that is all there will ever be
+                yield OutputChunk(stream="stderr", data=f"\n[gsched: {error.text}]\n".encode())
                 return
             except (Conflict, Unavailable) as error:
                 job = self._view(job_id)

@@ -183,21 +183,21 @@ def test_the_oldest_of_what_is_kept_goes_and_the_history_says_so(cluster: Cluste
     with cluster.files_as_they_are():
         conf = cluster.conf / "lsf.conf"
         lines = [line for line in conf.read_text().splitlines() if "GSCHED_KEPT_OUTPUT" not in line]
-        conf.write_text("\n".join([*lines, "GSCHED_KEPT_OUTPUT_MIB=2", "GSCHED_KEPT_OUTPUT_USER_MIB=2", ""]))
+        conf.write_text("\n".join([*lines, "GSCHED_KEPT_OUTPUT_MIB=4", "GSCHED_KEPT_OUTPUT_USER_MIB=4", ""]))
         cluster.down()
         cluster.up()
-        old = cluster.submit("yes | head -c 1000000")
+        old = cluster.submit("yes | head -c 2000000")
         cluster.wait(old)
-        assert cluster.run("gpeek", str(old)).stdout.count("y\n") == 500_000
+        assert cluster.run("gpeek", str(old)).stdout.count("y\n") == 1_000_000
         for _ in range(2):
-            cluster.wait(cluster.submit("yes | head -c 1000000"))
+            cluster.wait(cluster.submit("yes | head -c 2000000"))
         told = (
-            f"The output of run 1 (1 MiB) was removed on host {cluster.host}: its user's jobs without -o had more than"
+            f"The output of run 1 (2 MiB) was removed on host {cluster.host}: its user's jobs without -o had more than"
         )
         words = "".join(told.split())
         cluster.until(lambda: words in "".join(cluster.run("ghist", "-l", str(old)).stdout.split()), "nothing is told")
         shown = cluster.run("gpeek", str(old)).stdout
-        assert "[gsched: the output of this job (1 MiB) was removed on " in shown and "y\n" not in shown
+        assert "[gsched: the output of this job (2 MiB) was removed on " in shown and "y\n" not in shown
         cluster.kill(f"agent-{cluster.host}")
         cluster.up()
         assert "was removed on " in cluster.run("gpeek", str(old)).stdout

@@ -34,6 +34,7 @@ from gsched.agent.output.idle_warnings import IdleWarnings
 from gsched.agent.output.kept_outputs import KeptOutputs
 from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.output.output_tail import AttemptEndWaiters
+from gsched.agent.output.removal_news import RemovalNews
 from gsched.agent.output.report_delivery import ReportDelivery
 from gsched.agent.services.job_services import JobServices
 from gsched.agent.tasks.end_warnings import EndWarnings
@@ -45,7 +46,7 @@ from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import attempt_name
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.gpus.gpu_curve import MOST_PACKED
-from gsched.model.hosts.kept_output import MOST_TOLD, KeptOutput
+from gsched.model.hosts.kept_output import KeptOutput
 from gsched.model.jobs.job import PREEMPTED, RESIZING, AttemptResult, JobSpec
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
@@ -109,6 +110,7 @@ class Attempts:
         self._returns: set[asyncio.Task[None]] = set()
         kept_output = kept_output or KeptOutput()
         self._outputs = KeptOutputs(spool / "outputs", clock, kept_output)
+        self.removal_news = RemovalNews(self._outputs, send)
         self._quota = OutputQuota(kept_output.run_mib)
         self.endings = AttemptEndWaiters()
         self.signal_steps: Callable[[AttemptKey, int, int | None], None] = lambda key, signum, number: None
@@ -221,20 +223,7 @@ class Attempts:
 
     async def limit_kept_outputs(self) -> None:
         """For ever: of what finished jobs have printed without -o the oldest goes where there is too much."""
-        await self._outputs.watch(self.tell_removed_outputs)
-
-    def tell_removed_outputs(self) -> None:
-        """Tell the master what went, of which it has not said that it has it."""
-        if gone := self._outputs.untold:
-            message = agent_pb2.AgentMessage()
-            for each in list(gone.values())[:MOST_TOLD]:
-                fill(message.outputs_removed.outputs.add(), each)
-            self._send(message)
-
-    def forget_removed_outputs(self, keys: Iterable[AttemptKey]) -> None:
-        """The master has it in the histories of their jobs; tell it of others."""
-        self._outputs.are_told([attempt_name(*key) for key in keys])
-        self.tell_removed_outputs()
+        await self._outputs.watch(self.removal_news.tell)
 
     def close(self) -> None:
         """Stop watching; jobs go on."""
@@ -440,6 +429,7 @@ class Attempts:
 
     def fill_hello(self, hello: agent_pb2.Hello) -> None:
         """Everything that is known, for a new session."""
+        self.removal_news.begin_session()
         self.usage.begin()
         hello.only_user, hello.confirms_signals = self._accounts.only_user, True
         starting = (key for key in self.holdings if key not in self._memory.ended)  # some may not be in the journal yet

@@ -75,7 +75,7 @@ async def answer(
                 if not await send(agent_pb2.OutputReply(request=request.request, stream=stream, data=data)):
                     return
         except OutputRemoved as error:
-            await send(agent_pb2.OutputReply(request=request.request, last=True, error=error.text))
+            await send(agent_pb2.OutputReply(request=request.request, last=True, error=error.text, gone=True))
             return
         except TimeoutError:
             told = "the file system with the job's output does not answer"

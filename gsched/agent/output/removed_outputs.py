@@ -15,11 +15,13 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.errors import GschedError
-from gsched.model.hosts.kept_output import MIB, RemovedOutput
+from gsched.base.machine.atomic_write import replace_file
+from gsched.model.hosts.kept_output import RemovedOutput, shown_size
 
 UNTOLD = ".untold"
 TOLD = ".removed"
 _NEW = ".new"
+"""Of a file that is being written; left where an agent was killed, or the disk was full."""
 
 
 class OutputRemoved(GschedError):
@@ -34,19 +36,13 @@ class RemovedOutputs:
 
     def note(self, name: str, gone: RemovedOutput) -> None:
         """It is about to be removed. Raises OSError."""
-        path = f"{self._folder}/{name}{UNTOLD}"
-        fd = os.open(path + _NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, msgspec.json.encode(gone))
-        finally:
-            os.close(fd)
-        os.rename(path + _NEW, path)
+        replace_file(f"{self._folder}/{name}{UNTOLD}", msgspec.json.encode(gone))
 
     def read(self, name: str, stream: str, offset: int, limit: int) -> bytes:
         """The line in place of its standard output; empty where nothing was removed. Raises OutputRemoved for somebody
         who has read more than this line: what he has is not the whole.
         """
-        gone = self._gone(name)
+        gone = self._read(name + UNTOLD) or self._read(name + TOLD)
         if gone is None:
             return b""
         line = removed_line(gone).encode()
@@ -54,9 +50,13 @@ class RemovedOutputs:
             raise OutputRemoved(removed_text(gone))
         return line[offset : offset + limit] if stream == "stdout" else b""
 
+    def names(self) -> set[str]:
+        """Of which attempts something went. Raises OSError."""
+        return {name for suffix in (UNTOLD, TOLD) for name, _ in self._entries(suffix)}
+
     def untold(self) -> dict[str, RemovedOutput]:
-        """What the master is to be told of."""
-        found = {name: self._read(f"{name}{UNTOLD}") for name in self._names(UNTOLD)}
+        """What the master is to be told of. Raises OSError."""
+        found = {name: self._read(f"{name}{UNTOLD}") for name, _ in self._entries(UNTOLD)}
         return {name: gone for name, gone in found.items() if gone is not None}
 
     def is_told(self, name: str) -> None:
@@ -65,20 +65,18 @@ class RemovedOutputs:
             os.rename(self._folder / f"{name}{UNTOLD}", self._folder / f"{name}{TOLD}")
 
     def prune(self, before: float) -> None:
-        """Nobody asks any more for what went before this time, UTC seconds."""
-        for suffix in (UNTOLD, TOLD):
-            for name in self._names(suffix):
-                gone = self._read(name + suffix)
-                if gone is None or gone.at < before:
-                    with contextlib.suppress(OSError):
-                        os.unlink(self._folder / f"{name}{suffix}")
+        """Nobody asks any more for what went before this time, UTC seconds. Raises OSError."""
+        for suffix in (UNTOLD, TOLD, _NEW):
+            for _, entry in self._entries(suffix):
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime < before:
+                        os.unlink(entry.path)
 
-    def _names(self, suffix: str) -> Iterator[str]:
-        with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
-            yield from [entry.name.removesuffix(suffix) for entry in entries if entry.name.endswith(suffix)]
-
-    def _gone(self, name: str) -> RemovedOutput | None:
-        return self._read(name + UNTOLD) or self._read(name + TOLD)
+    def _entries(self, suffix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(suffix):
+                    yield entry.name.removesuffix(suffix), entry
 
     def _read(self, file: str) -> RemovedOutput | None:
         try:
@@ -97,6 +95,6 @@ def removed_text(gone: RemovedOutput) -> str:
     when = time.strftime("%b %e %H:%M", time.localtime(gone.at))
     whose, setting = ("its user's", "USER") if gone.of_user else ("the host's", "HOST")
     return (
-        f"the output of this job ({gone.size / MIB:.0f} MiB) was removed on {when}: {whose} jobs without -o had "
+        f"the output of this job ({shown_size(gone.size)}) was removed on {when}: {whose} jobs without -o had "
         f"printed more than {gone.limit_mib} MiB (GSCHED_KEPT_OUTPUT_{setting}_MIB)"
     )

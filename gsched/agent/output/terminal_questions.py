@@ -76,7 +76,7 @@ async def show(
                 if not await _send_left(request, read, send):
                     return
             except OutputRemoved as error:
-                await send(agent_pb2.OutputReply(request=request.request, last=True, error=error.text))
+                await send(agent_pb2.OutputReply(request=request.request, last=True, error=error.text, gone=True))
                 return
         await send(agent_pb2.OutputReply(request=request.request, last=True, over=over))
         return

@@ -38,11 +38,11 @@ JOB_TEXTS: dict[str, str] = {
         "(ngpus_shared for a shared one)"
     ),
     "output.removed_for_user": (
-        "The output of run {0} ({2} MiB) was removed on host {1}: its user's jobs without -o had more than {3} MiB of "
+        "The output of run {0} ({2}) was removed on host {1}: its user's jobs without -o had more than {3} MiB of "
         "output there (GSCHED_KEPT_OUTPUT_USER_MIB)"
     ),
     "output.removed_for_host": (
-        "The output of run {0} ({2} MiB) was removed on host {1}: jobs without -o had more than {3} MiB of output "
+        "The output of run {0} ({2}) was removed on host {1}: jobs without -o had more than {3} MiB of output "
         "there (GSCHED_KEPT_OUTPUT_HOST_MIB)"
     ),
     "resize.released": "Slots released : {0}",

@@ -21,7 +21,7 @@ from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model import event as events
 from gsched.model.gpus.gpu_idle import GPU_IDLE
 from gsched.model.hosts.host import Gpu
-from gsched.model.hosts.kept_output import MIB
+from gsched.model.hosts.kept_output import shown_size
 from gsched.model.jobs.failure import failure_of
 from gsched.model.jobs.job import AttemptResult, Usage
 from gsched.model.jobs.job_service import SERVICE_IDLE
@@ -340,7 +340,7 @@ def _idle(event: events.JobIdleWarned | events.JobIdleActed | events.JobIdleOver
 
 def _removed(event: events.JobOutputRemoved) -> AnyText:
     whose = "output.removed_for_user" if event.of_user else "output.removed_for_host"
-    return coded(whose, event.attempt, event.host, f"{event.size / MIB:.0f}", event.limit_mib)
+    return coded(whose, event.attempt, event.host, shown_size(event.size), event.limit_mib)
 
 
 def _notice(event: events.JobNoticeSettled) -> str:

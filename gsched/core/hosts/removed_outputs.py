@@ -1,7 +1,8 @@
 """What agents tell of outputs that they no longer keep: noted in the histories of their jobs, then forgotten there.
 
-Nothing is noted of a job that there has not been, nor of a run on another host or one that is not over: no honest agent
-tells that. Nor can an agent fill the history: for each host so many are noted in a day.
+Nothing is noted of a job that there has not been, nor of a run that is not over: no honest agent tells that. Where a
+job of which nothing is in memory any more has run is not looked up, so an agent that lies can put such a line into its
+history; but it cannot fill the history: for each host so many are noted in a day.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def outputs_removed(command: OutputsRemoved, decision: Decision) -> None:
     day = int(decision.now // _DAY_S)
     if seen.removed_outputs_day != day:
         seen.removed_outputs_day, seen.removed_outputs = day, 0
-    for gone in command.outputs:
+    once = {(gone.job_id, gone.attempt): gone for gone in command.outputs}
+    for gone in once.values():
         if seen.removed_outputs < MOST_A_DAY and _can_be(gone, command.host, decision):
             seen.removed_outputs += 1
             decision.record(
@@ -38,8 +40,7 @@ def outputs_removed(command: OutputsRemoved, decision: Decision) -> None:
                     of_user=gone.of_user,
                 )
             )
-    told = tuple((gone.job_id, gone.attempt) for gone in command.outputs)
-    decision.instruct(ForgetRemovedOutputs(command.host, told))
+    decision.instruct(ForgetRemovedOutputs(command.host, tuple(once)))
 
 
 def _can_be(gone: RemovedOutput, host: str, decision: Decision) -> bool:

@@ -76,10 +76,10 @@ class Observation:
     unwanted: set[AttemptKey] = field(default_factory=set)
     """Those of them that an administrator wants to have ended."""
     stale: set[AttemptKey] = field(default_factory=set)
+    """Attempts of jobs that are not in memory whose results are on record."""
     removed_outputs: int = 0
     """So many have been noted on the day `removed_outputs_day` (UTC)."""
     removed_outputs_day: int = 0
-    """Attempts of jobs that are not in memory whose results are on record."""
     lost: bool = False
     """Silent for so long that its jobs are UNKWN."""
     last_dispatch: float = float("-inf")

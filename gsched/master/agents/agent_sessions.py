@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from gsched.base.coded_text import AnyText
-from gsched.base.errors import BadRequest, GschedError, Unavailable
+from gsched.base.errors import BadRequest, DamagedData, GschedError, Unavailable
 from gsched.core.instruction import (
     ConfigureAgent,
     ForgetAttempts,
@@ -272,7 +272,7 @@ class AgentSessions:
                 if answer is None:
                     raise Unavailable(f"the agent of {host} went away while it sent the output")
                 if answer.error:
-                    raise Unavailable(answer.error)
+                    raise DamagedData(answer.error) if answer.gone else Unavailable(answer.error)
                 yield answer
                 if answer.last:
                     return

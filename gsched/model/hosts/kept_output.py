@@ -23,6 +23,11 @@ class KeptOutput(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_KEPT_OUTPUT_HOST_MIB: of all finished jobs on a host."""
 
 
+def shown_size(size: int) -> str:
+    """`12 KiB`, `3 MiB`, of so many bytes."""
+    return f"{size / MIB:.0f} MiB" if size >= MIB else f"{max(1, size // 1024)} KiB"
+
+
 class RemovedOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a host kept of a finished run and has removed, as there was too much."""
 
