@@ -4,7 +4,6 @@ nobody: the master lets in.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -37,17 +36,20 @@ class _Past(HistoriesServicer):
         super().__init__(history)
         self._history = history
         self._answers: PastAnswers | None = None
-        self._making = threading.Lock()
+        self._maker = ThreadPoolExecutor(1, "gsched-past")
+        self._maker.submit(int)  # its thread begins now, and keeps the priority of now when the others step back
 
     @with_statuses
     def At(self, request: Any, context: Any) -> Iterator[Any]:
         yield from self._answerer().answer(request)
 
     def _answerer(self) -> PastAnswers:
-        with self._making:
-            if self._answers is None:
-                # Only now: it takes the scheduler's own modules, and who asks for a history would wait for them.
-                from gsched.master.past.past_answers import PastAnswers
+        return self._answers or self._maker.submit(self._make).result()
 
-                self._answers = PastAnswers(self._history)
-            return self._answers
+    def _make(self) -> PastAnswers:
+        if self._answers is None:
+            # Only now: it takes the scheduler's own modules, and who asks for a history would wait for them.
+            from gsched.master.past.past_answers import PastAnswers
+
+            self._answers = PastAnswers(self._history)
+        return self._answers
