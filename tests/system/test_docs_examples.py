@@ -89,7 +89,6 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.smoke
 def test_the_first_day_is_as_the_page_tells_it(home: Path) -> None:
     reader = reader_in(home, typing_environment(home, BIN))
     try:

@@ -85,7 +85,6 @@ def test_a_job_that_ends_while_the_master_is_away_is_recorded_with_its_status(cl
     assert [job.pid for job in jobs] == pids
 
 
-@pytest.mark.smoke
 def test_commands_wait_for_a_master_that_restarts_and_say_so_once(cluster: Cluster):
     before = cluster.submit("-o", "/dev/null", "true")
     cluster.wait(before)

@@ -41,7 +41,6 @@ def run_job(cluster: Cluster, *words: str) -> tuple[list[str], int, int]:
     return sorted(printed(cluster.folder / "out").splitlines()), job.result.exit_code or 0, job_id
 
 
-@pytest.mark.smoke
 def test_a_rank_for_each_slot_with_its_number(cluster: Cluster) -> None:
     lines, code, _ = run_job(cluster, "--launch", "lightning", f"python3 -c '{RANKS}'")
     assert (lines, code) == (["rank 0 1", "rank 1 -", "rank 2 -", "rank 3 -"], 0)

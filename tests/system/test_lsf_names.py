@@ -38,7 +38,6 @@ def run(cluster: Cluster, *words: str, stdin: str = "", **env: str) -> subproces
     )
 
 
-@pytest.mark.smoke
 def test_a_job_from_an_empty_environment(cluster: Cluster) -> None:
     script = f"#BSUB -J told\n#BSUB -n 2 # two slots\n#BSUB -o {cluster.folder}/told.%J\n"
     # The commands work in the job as well: the configuration folder is handed on.

@@ -90,7 +90,6 @@ def test_slots_of_queues(cluster: Cluster) -> None:
     }
 
 
-@pytest.mark.smoke
 def test_slots_of_hosts_and_users(cluster: Cluster) -> None:
     user = getpass.getuser()
     cluster.configure(

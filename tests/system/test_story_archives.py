@@ -18,7 +18,6 @@ def past(module_cluster: Callable[..., Live], tmp_path_factory: pytest.TempPathF
     return Past(module_cluster("--sim-gpus", "2:exclusive_process"), tmp_path_factory.mktemp("archives"))
 
 
-@pytest.mark.smoke
 def test_commands_answer_from_files_as_from_the_store(past: Past) -> None:
     live, folder = past.live, str(past.archive)
     before = past.answers()

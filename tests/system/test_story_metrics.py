@@ -74,7 +74,6 @@ def without_metrics(path: Path) -> str:
     return "".join(line for line in path.read_text().splitlines(keepends=True) if not line.startswith("GSCHED_METRICS"))
 
 
-@pytest.mark.smoke
 def test_gadmin_prints_what_a_running_job_has(cluster: Cluster) -> None:
     job = cluster.submit("-P", EVIL, "-gpu", "num=1:mode=exclusive_process", "sleep", "600")
     cluster.starts(job)

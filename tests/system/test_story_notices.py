@@ -47,7 +47,6 @@ def settled(cluster: Cluster, job: int, count: int) -> str:
     return history(cluster, job)
 
 
-@pytest.mark.smoke
 def test_a_webhook_hears_of_the_start_and_the_end(cluster: Cluster, hook: HookServer) -> None:
     name = 'quo"te <!channel> 한글'
     job = cluster.submit("--notify", f"{hook.url()},all", "-J", name, "-gpu", "num=1", "sleep 0.1; exit 3")

@@ -62,7 +62,6 @@ def nothing_is_left(cluster: Cluster, job_id: int, attempt: int = 1) -> None:
         assert [gpu.holders for view in client.hosts(list(HOSTS)) for gpu in view.gpus] == [()] * 6
 
 
-@pytest.mark.smoke
 def test_it_starts_when_every_host_is_ready_and_ends_on_all_of_them(cluster: Cluster) -> None:
     job_id = cluster.submit(*ON_ALL, "sleep 600")
     cluster.starts(job_id)

@@ -47,7 +47,6 @@ def terminal(cluster: Cluster) -> Iterator[Callable[..., Terminal]]:
         each.close()
 
 
-@pytest.mark.smoke
 def test_a_job_is_seen_and_killed_by_keys(cluster: Cluster, terminal: Callable[..., Terminal]) -> None:
     job_id = cluster.submit("-J", "watched", "-gpu", "num=1", "echo '[red]x[/red]'; exec sleep 1000")
     cluster.starts(job_id)

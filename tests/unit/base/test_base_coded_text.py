@@ -212,6 +212,7 @@ def test_a_code_stands_in_one_table() -> None:
     assert sorted(codes) == sorted(SENTENCES)
 
 
+@pytest.mark.sources
 def test_every_sentence_is_used() -> None:
     used = set().union(*(module.strings for _, module in _found()))
     used |= set(_strings(tree_of(OF_BEFORE)))

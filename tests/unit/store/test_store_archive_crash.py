@@ -78,6 +78,7 @@ def check(store: StoreAtHand, folder: Path) -> int:
     return len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_kill_9_leaves_each_job_in_the_store_or_in_the_archive(store: StoreAtHand, tmp_path: Path) -> None:
     fill(store)

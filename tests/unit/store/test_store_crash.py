@@ -36,6 +36,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_kill_9_loses_nothing_acknowledged_and_halves_nothing(store: StoreAtHand) -> None:
     acknowledged = 0

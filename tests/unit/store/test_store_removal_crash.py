@@ -93,6 +93,7 @@ def check(store: StoreAtHand, *, is_last: bool = False) -> int:
         log.close()
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_kill_9_leaves_whole_jobs_and_a_floor_that_holds(store: StoreAtHand) -> None:
     log = store.open()
