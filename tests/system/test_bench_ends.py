@@ -26,7 +26,7 @@ def is_master(process: psutil.Process) -> bool:
 @pytest.mark.parametrize(
     "words",
     [
-        ["fleet.py", "--hosts", "2", "--wave", "0", "--idle", "60"],
+        pytest.param(["fleet.py", "--hosts", "2", "--wave", "0", "--idle", "60"], marks=pytest.mark.nightly),
         pytest.param(["listing.py"], marks=pytest.mark.nightly),
         pytest.param(["promptness.py"], marks=pytest.mark.nightly),
         ["peers.py", "--only", ""],

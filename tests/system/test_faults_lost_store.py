@@ -237,6 +237,7 @@ def test_who_has_nothing_to_renew_is_told_so(make_cluster: Callable[..., Cluster
     assert said == f"the store {state(cluster)}/gsched.db is whole: nothing was changed\n"
 
 
+@pytest.mark.nightly
 def test_a_spool_folder_that_is_gone_with_all_daemons(running: Cluster):
     """The job that has no folder any more runs on, keeps its GPU, and its end is known."""
     cluster = running

@@ -86,6 +86,7 @@ def test_daemons_keep_what_they_write_closed_whatever_the_umask(make_cluster: Ca
         assert not open_to_others(folder)
 
 
+@pytest.mark.nightly
 def test_what_kill_9_leaves_behind_does_not_hinder_up(cluster: Cluster):
     job_id = cluster.submit("-o", "/dev/null", "while [ ! -e go ]; do sleep 0.01; done; exit 3")
     cluster.until(lambda: cluster.job(job_id).started_at, "the job did not start")

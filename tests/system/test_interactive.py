@@ -117,6 +117,7 @@ def test_a_shell_with_a_gpu(cluster: Cluster, screen: Callable[..., Screen]) -> 
     cluster.becomes(shell.job(), "EXIT")
 
 
+@pytest.mark.nightly
 def test_what_is_typed_ahead_is_not_lost(cluster: Cluster, screen: Callable[..., Screen]) -> None:
     reading = screen("-Ip", "-H", "read line; echo got $line")
     reading.until(rb"<<Waiting for dispatch \.\.\.>>")

@@ -46,6 +46,7 @@ def test_a_rank_for_each_slot_with_its_number(cluster: Cluster) -> None:
     assert (lines, code) == (["rank 0 1", "rank 1 -", "rank 2 -", "rank 3 -"], 0)
 
 
+@pytest.mark.nightly
 def test_no_path_need_lead_to_the_commands(cluster: Cluster) -> None:
     words = ("-n", "4", "-R", "span[ptile=2]", "-o", "out", "--launch", "lightning", "printenv GSCHED_RANK")
     told = cluster.run(str(BIN / "gsub"), *words, PATH=os.defpath).stdout

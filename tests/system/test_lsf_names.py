@@ -87,6 +87,7 @@ def test_what_clients_ask_before_they_begin(cluster: Cluster) -> None:
     assert Path(settings["LSB_SHAREDIR"]).is_dir()
 
 
+@pytest.mark.nightly
 def test_the_daemons_are_stopped_and_started_as_an_administrators_script_does(cluster: Cluster) -> None:
     refused = run(cluster, "lsfshutdown", stdin="n\n")
     assert refused.returncode == 255 and refused.stdout.endswith("[y/n] ")

@@ -38,6 +38,7 @@ def test_a_program_reads_files_as_it_reads_the_store(past: Past) -> None:
         list(gsched.history(past.archive / "none"))
 
 
+@pytest.mark.nightly
 def test_damage_is_named_by_file_and_line(past: Past, tmp_path: Path) -> None:
     live = past.live
     live.run("gadmin", "history", "archive", "--keep", past.before, str(past.archive))

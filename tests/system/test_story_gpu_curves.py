@@ -161,6 +161,7 @@ def test_a_driver_that_tells_nonsense_makes_no_nonsense(cluster: Cluster, machin
             assert all(0 <= value <= 300 for value in point.get(quantity, []))
 
 
+@pytest.mark.nightly
 def test_who_used_how_much_of_a_gpu_that_two_jobs_share(cluster: Cluster, machine: Machine) -> None:
     """Each job is told of its own processes: by the driver's accounts, also of what ended between two looks."""
     words = ("-n", "1", "-gpu", "num=1:mode=shared:share=0.5", "python", "-c", WAITS)
@@ -209,6 +210,7 @@ def has_many(use: GpuUsage) -> bool:
     return use.samples > MOST_POINTS + 20 and use.covered_s > 0.05 * MOST_POINTS + 5
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_curve_becomes_coarser_and_no_longer(cluster: Cluster, machine: Machine) -> None:
     """More samples than points: two points become one, and none of the extremes is lost."""

@@ -175,6 +175,7 @@ def test_no_job_starts_during_a_run(cluster: Cluster, site: Site) -> None:
         assert mine[-1] == "job" and mine[-2] == "end", "a run that had begun has ended, and none has begun since"
 
 
+@pytest.mark.nightly
 def test_an_administrator_opens_it(cluster: Cluster, site: Site) -> None:
     site.bad(0, "a fan stands still")
     cluster.until(lambda: is_closed(cluster, 0, "a fan stands still"), "it is not closed")

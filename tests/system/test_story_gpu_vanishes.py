@@ -117,6 +117,7 @@ def nothing_is_made_up(cluster: Cluster, job: int, index: int) -> GpuUsage:
     return use
 
 
+@pytest.mark.nightly
 def test_one_that_comes_back_leaves_holes(cluster: Cluster, machine: Machine) -> None:
     """Nobody else looks meanwhile: its job runs on."""
     probed_every(cluster, 3600)

@@ -84,6 +84,7 @@ def test_it_starts_when_every_host_is_ready_and_ends_on_all_of_them(cluster: Clu
     cluster.until(lambda: not any(map(lives, supervisors.values())), "a supervisor goes on")
 
 
+@pytest.mark.nightly
 def test_a_job_that_ends_by_itself_takes_its_parts_along(cluster: Cluster) -> None:
     job_id = cluster.submit(*ON_ALL, "true")
     assert cluster.wait(job_id)[0].state == "DONE"

@@ -136,6 +136,7 @@ def test_submissions_go_on_while_everything_is_killed(make_cluster: Callable[...
     assert len(acknowledged) == len(set(acknowledged))
 
 
+@pytest.mark.nightly
 def test_an_order_waits_for_what_the_server_does_not_tell(
     make_cluster: Callable[..., Cluster], own_server: Any
 ) -> None:

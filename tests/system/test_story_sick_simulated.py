@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from live_cluster import Cluster
 
 from gsched.base.coded_text import sentence
@@ -27,6 +28,7 @@ def failed(cluster: Cluster) -> set[int]:
         return {each.gpu.index for host in client.hosts() for each in host.gpus if each.gpu.fault}
 
 
+@pytest.mark.nightly
 def test_the_next_agent_has_not_forgotten(make_cluster: Callable[..., Cluster]) -> None:
     """It also ends a job, and lets a rerunnable one wait until a GPU is well."""
     cluster = make_cluster("--sim-gpus", "2:exclusive_process")

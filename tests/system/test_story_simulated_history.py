@@ -10,6 +10,7 @@ from live_cluster import Cluster
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.nightly
 def test_history_of_real_daemons_is_played_again(cluster: Cluster) -> None:
     whole = ("-gpu", "num=4:mode=exclusive_process", "-o", "/dev/null")
     half = ("-gpu", "num=2:mode=exclusive_process", "-o", "/dev/null")

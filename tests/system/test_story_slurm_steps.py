@@ -251,6 +251,7 @@ def sacct(slurm: Slurm, number: str, fields: str) -> list[str]:
     return told.stdout.splitlines()
 
 
+@pytest.mark.nightly
 def test_steps_are_in_the_facts_of_their_job(slurm: Slurm, cluster: Cluster, tmp_path: Path) -> None:
     """While it runs and when it has ended, and after all daemons were killed in between."""
     waits = "touch up.$SLURM_PROCID; while [ ! -e go ]; do sleep 0.1; done"

@@ -200,6 +200,7 @@ def test_axe_finds_no_serious_fault(
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.nightly
 def test_keys_reach_all_that_can_be_used(
     web: WebProcess, window: Browser, jobs: tuple[int, int], login_place: str
 ) -> None:

@@ -49,6 +49,7 @@ def lending(seed: int, steps: int) -> LendingHistories:
     return world
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_in_long_histories_jobs_grow_shrink_and_are_spared() -> None:
     # Seeds on which all of it happens.

@@ -344,6 +344,7 @@ def test_no_gpu_has_two_owners_and_all_go_on_with_what_they_were_told() -> None:
     assert all(map(sum, zip(*found, strict=True)))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_neither_in_many_histories() -> None:
     found = [play(seed) for seed in range(8, 40)]

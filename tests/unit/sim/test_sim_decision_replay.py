@@ -99,6 +99,7 @@ def test_each_decision_comes_out_as_it_did(tmp_path: Path, seed: int, monkeypatc
     assert found.notes == []
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_part_of_a_history_is_decided_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path, random_trace(3, RECIPE), monkeypatch)

@@ -36,6 +36,7 @@ def test_who_wins_and_who_loses() -> None:
     assert winners_and_losers(changes) == (["bob"], ["ann"])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_processes_give_what_one_would() -> None:
     hosts = tuple(hosts_of_words("2x4xA100", "h"))
@@ -77,6 +78,7 @@ def play_with_and_without_reasons(seed: int) -> None:
     assert any(fate.starts for fate in first.values()), f"seed {seed}"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_reasons_that_nobody_reads_decide_nothing() -> None:
     for seed in range(DAY):
