@@ -107,6 +107,12 @@ def test_the_report_tells_of_each_line_once(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d+ lines: \d+ same, \d+ translated, \d+ noted, \d+ refused", summary(lines))
 
 
+def own_umask() -> int:
+    umask = os.umask(0o022)
+    os.umask(umask)
+    return umask
+
+
 def test_what_is_written_is_taken_as_it_is_a_second_time(tmp_path: Path) -> None:
     envdir = lay_out("lsf91", tmp_path / "conf", "prod")
     new, lines = taken(envdir)
@@ -114,7 +120,7 @@ def test_what_is_written_is_taken_as_it_is_a_second_time(tmp_path: Path) -> None
     moved = {name: text.replace("/new/conf", str(folder)) for name, text in new.texts().items()}
     write_folder(str(folder), new.cluster, moved, "".join(f"{line}\n" for line in lines), new.modes())
     assert (folder / REPORT).read_text().splitlines() == [str(line) for line in lines]
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o777 & ~os.umask(os.umask(0o022))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o777 & ~own_umask()
     assert [str(each) for each in load(str(folder)).problems if each.severity == "error"] == []
     assert (folder / "lsbatch" / "prod" / "configdir" / "lsb.queues").exists()
     again = report_of(take_over(read_installation(str(folder)), str(folder), Folders()))
