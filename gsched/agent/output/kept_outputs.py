@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gsched.agent.output.output_quota import BLOCK
+from gsched.agent.output.output_tail import STREAMS
 from gsched.agent.output.removed_outputs import RemovedOutputs
 from gsched.base.clock import Clock
 from gsched.model.hosts.kept_output import MIB, KeptOutput, RemovedOutput
@@ -31,9 +33,6 @@ PAUSE_S = 1.0
 """At least, between two removals."""
 LEFT = 0.9
 """Of a limit is left where it was reached: else there would be something to remove at every job's end."""
-STREAMS = ("stdout", "stderr")
-_BLOCK = 512
-"""Bytes that st_blocks counts in, on every file system."""
 _SMALL = 2 * 4096
 """What takes no more room than this is not removed for a limit's sake, and does not count."""
 _FILE = re.compile(r"([1-9][0-9]*\.[1-9][0-9]*)\.(?:stdout|stderr)", re.ASCII)
@@ -175,7 +174,7 @@ class KeptOutputs:
     def _with(self, run: KeptRun | None, status: os.stat_result, arrived: float) -> KeptRun:
         """The run with another file of its own."""
         before = run or KeptRun(status.st_uid, 0, arrived)
-        size = min(before.size + status.st_blocks * _BLOCK, self._limits.run_mib * MIB)
+        size = min(before.size + status.st_blocks * BLOCK, self._limits.run_mib * MIB)
         return KeptRun(before.uid, size, max(before.arrived, arrived))
 
     # -- in a thread ------------------------------------------------------------------------------------------------

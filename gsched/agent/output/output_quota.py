@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from gsched.model.hosts.kept_output import MIB
 from gsched.run.attempt_files import STDERR, STDOUT
 
 log = logging.getLogger(__name__)
@@ -23,8 +24,7 @@ LOOK_S = 1.0
 """Between two looks."""
 FLOOD_S = 0.1
 """The same while a job prints more than is kept."""
-_MIB = 1 << 20
-_BLOCK = 512
+BLOCK = 512
 """Bytes that st_blocks counts in, on every file system."""
 
 
@@ -32,7 +32,7 @@ class OutputQuota:
     """`mib`: what a run of a job may have kept, on each of its hosts."""
 
     def __init__(self, mib: int) -> None:
-        self._bytes = mib * _MIB
+        self._bytes = mib * MIB
         self._uncut: set[Path] = set()
         """Folders with something that could not be cut, which is told once."""
 
@@ -71,7 +71,7 @@ class OutputQuota:
 def cut_line(kept: int) -> bytes:
     """What stands behind the bytes that are kept of a stream."""
     return (
-        f"\n[gsched: the output is cut off here; of a job without -o no more than {kept / _MIB:g} MiB "
+        f"\n[gsched: the output is cut off here; of a job without -o no more than {kept / MIB:g} MiB "
         "of it are kept (GSCHED_KEPT_OUTPUT_MIB)]\n"
     ).encode()
 
@@ -80,7 +80,7 @@ def _room_beyond(status: os.stat_result) -> int:
     """Bytes that the file takes beyond its end (fallocate(2)). Some file systems take some by themselves, but no more
     than the file is long: as long as it is not too long, this is not too much.
     """
-    return status.st_blocks * _BLOCK - status.st_size
+    return status.st_blocks * BLOCK - status.st_size
 
 
 def _cut_or_why(path: Path, kept: int, line: bytes) -> str:

@@ -52,11 +52,11 @@ class RemovedOutputs:
 
     def names(self) -> set[str]:
         """Of which attempts something went. Raises OSError."""
-        return {name for suffix in (UNTOLD, TOLD) for name, _ in self._entries(suffix)}
+        return {entry.name.rpartition(".")[0] for entry in self._entries(UNTOLD, TOLD)}
 
     def untold(self) -> dict[str, RemovedOutput]:
         """What the master is to be told of. Raises OSError."""
-        found = {name: self._read(f"{name}{UNTOLD}") for name, _ in self._entries(UNTOLD)}
+        found = {entry.name.removesuffix(UNTOLD): self._read(entry.name) for entry in self._entries(UNTOLD)}
         return {name: gone for name, gone in found.items() if gone is not None}
 
     def is_told(self, name: str) -> None:
@@ -66,17 +66,14 @@ class RemovedOutputs:
 
     def prune(self, before: float) -> None:
         """Nobody asks any more for what went before this time, UTC seconds. Raises OSError."""
-        for suffix in (UNTOLD, TOLD, _NEW):
-            for _, entry in self._entries(suffix):
-                with contextlib.suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime < before:
-                        os.unlink(entry.path)
+        for entry in self._entries(UNTOLD, TOLD, _NEW):
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime < before:
+                    os.unlink(entry.path)
 
-    def _entries(self, suffix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    def _entries(self, *suffixes: str) -> Iterator[os.DirEntry[str]]:
         with os.scandir(self._folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(suffix):
-                    yield entry.name.removesuffix(suffix), entry
+            yield from (entry for entry in entries if entry.name.endswith(suffixes))
 
     def _read(self, file: str) -> RemovedOutput | None:
         try:
