@@ -183,6 +183,7 @@ def test_link_of_the_master_is_cut(lab: Lab) -> None:
     cluster.until(lambda: set(cluster.states().values()) == {"ok"}, "the hosts do not come back")
 
 
+@pytest.mark.nightly
 def test_host_is_added_and_removed_while_jobs_run(lab: Lab) -> None:
     a, b = lab.host("h1"), lab.host("h2")
     cluster = shared_cluster(lab, [a, b])

@@ -22,6 +22,7 @@ class SlurmUser:
         return done.stdout.strip()
 
 
+@pytest.mark.nightly
 def test_nodes_partitions_and_a_job_for_one_node(lab: Lab) -> None:
     """sinfo and squeue from another host than the master's; --nodelist is honoured, or the reason names the node."""
     hosts = [lab.host(f"n{number}") for number in (11, 12, 13, 14)]

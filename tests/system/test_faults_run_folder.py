@@ -28,6 +28,7 @@ def daemons_of(cluster: Cluster) -> set[int]:
     return found
 
 
+@pytest.mark.nightly
 def test_a_run_folder_that_is_gone_is_made_again(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster("--sim-gpus", "1")
     folder = ("--dir", str(cluster.folder))

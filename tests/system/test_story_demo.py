@@ -135,15 +135,13 @@ def test_closed_pipe_ends_the_demo(folder: Path) -> None:
     check_nothing_left(folder)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs_gcc
 @pytest.mark.parametrize(
     ("count", "mode", "said"),
     [
         (2, 3, "This machine's 2 EXCLUSIVE_PROCESS GPUs are used; no setting is changed."),
-        pytest.param(
-            *(1, 0, "This machine's 1 shared (Default) GPU is used; no setting is changed."),
-            marks=pytest.mark.nightly,
-        ),
+        (1, 0, "This machine's 1 shared (Default) GPU is used; no setting is changed."),
     ],
 )
 def test_gpus_that_nvml_finds_are_used(folder: Path, tmp_path: Path, count: int, mode: int, said: str) -> None:

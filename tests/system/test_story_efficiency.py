@@ -85,6 +85,7 @@ def played(cluster: Cluster, machine: Path, *words: str) -> JobView:
     return view
 
 
+@pytest.mark.nightly
 def test_two_of_four_gpus_were_never_used(cluster: Cluster, machine: Path) -> None:
     view = played(cluster, machine, *ASKED)
     job = str(view.job_id)

@@ -96,6 +96,7 @@ class Job:
         assert self._cluster.wait(self.number)[0].state == "DONE"
 
 
+@pytest.mark.nightly
 def test_pains_24_a_daemon_lives_as_long_as_its_jobs(cluster: Cluster, control: Path) -> None:
     """pains 24."""
     gpu = "num=1:mps=yes:gpack=yes"

@@ -224,6 +224,7 @@ def days(module_cluster: Callable[..., Cluster]) -> Iterator[tuple[Day, Day, int
     yield first, second, lost
 
 
+@pytest.mark.nightly
 def test_the_same_happens_in_other_words(days: tuple[Day, Day, int]) -> None:
     first, second, _ = days
     for before, after in zip(first.happened, second.happened, strict=True):

@@ -80,6 +80,7 @@ def check(store: StoreAtHand, folder: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.fault
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.nightly)], indirect=True)
 def test_kill_9_leaves_each_job_in_the_store_or_in_the_archive(store: StoreAtHand, tmp_path: Path) -> None:
     fill(store)
     folder = tmp_path / "archive"
