@@ -76,6 +76,8 @@ class HistoryRetention:
         self._limits: tuple[float, ...] | None = None
         """Those that the pass began with, or the last one did."""
         self._size = SliceSize()
+        self._looked_after: int | None = None
+        """How often jobs had gone when submissions of many were looked at last; None: not since the start."""
         self.wants_checkpoint = False
         """The newest one is so old that the next floor would be much older than what is to go."""
 
@@ -100,7 +102,13 @@ class HistoryRetention:
 
     def _is_something_left(self) -> bool:
         """Of jobs that an archive has, or lsb.params kept for some time."""
-        return self._store.contents.are_due() or self._store.removal.may_be_left_over()
+        removal = self._store.removal
+        return self._have_jobs_gone() or self._store.contents.are_due() or removal.may_be_left_over()
+
+    def _have_jobs_gone(self) -> bool:
+        """Since submissions of many were looked at last."""
+        removal = self._store.removal
+        return removal.removals_of_jobs != self._looked_after and removal.floor().jobs_from > 0.0
 
     def _heed(self, limits: tuple[float, ...]) -> None:
         """Give a pass up which would take away what is to be kept now: who has made a mistake can stop it."""
@@ -132,7 +140,17 @@ class HistoryRetention:
             yield from self._old_jobs(ages)
         while self._store.removal.remove_left_over(EVENTS_EACH * self._size.now).are_more:
             yield 0
+        if ages.events is None:  # else they go with others that are of no job
+            yield from self._unneeded_submissions()
         yield from self._unused_contents()
+
+    def _unneeded_submissions(self) -> Iterator[int]:
+        """Looked at when jobs have gone since the last time."""
+        after: int | None = 0 if self._have_jobs_gone() else None
+        self._looked_after = self._store.removal.removals_of_jobs
+        while after is not None:
+            after = self._store.removal.remove_unneeded_submissions(after, self._size.now).last
+            yield 0
 
     def _before_when_is_too_much(self, most_bytes: int, now: float) -> Generator[int, None, float | None]:
         """From the newest event on back, once a day: before when, UTC seconds, there is more than that; None: there is

@@ -30,6 +30,7 @@ from gsched.store.retention.removable_jobs import (
     removable_jobs,
     removable_of,
 )
+from gsched.store.retention.unneeded_submissions import LookedAtSubmissions, remove_unneeded_submissions
 from gsched.store.safeguards.first_look import last_seq
 from gsched.store.tables.batched import first_within
 from gsched.store.tables.floor import (
@@ -94,6 +95,8 @@ class HistoryRemoval:
         """Jobs that end later than that come behind every begin; None: it has not been read. Guarded by the mutex."""
         self._oldest_end = {False: float("inf"), True: float("inf")}
         """Of the jobs that were stored since `begin` was asked for, of events only or not."""
+        self.removals_of_jobs = 0
+        """So many slices have taken jobs out since the store was opened."""
 
     def floor(self) -> Floor:
         """From which event on everything is there, and since when what is kept."""
@@ -196,6 +199,7 @@ class HistoryRemoval:
 
         with self._mutex:
             self._backend.transact(write)
+        self.removals_of_jobs += bool(found.ids) and not keep_rows
         return RemovedJobs(len(found.ids), events, found.last, found.first_kept)
 
     def sum_back(self, before: int | None, most: int, most_bytes: int) -> SummedEvents | None:
@@ -276,6 +280,7 @@ class HistoryRemoval:
 
         with self._mutex:
             self._backend.transact(write)
+        self.removals_of_jobs += left < len(archived)
         return RemovedArchivedJobs(len(archived) - left, are_more)
 
     def may_be_left_over(self) -> bool:
@@ -290,6 +295,18 @@ class HistoryRemoval:
         def write(connection: Connection) -> None:
             nonlocal done
             done = remove_left_over(connection, read_floor(connection), most, self._today())
+
+        with self._mutex:
+            self._backend.transact(write)
+        return done
+
+    def remove_unneeded_submissions(self, after: int, most: int) -> LookedAtSubmissions:
+        """Look at up to `most` submissions of many jobs behind event `after`; those go whose jobs have gone."""
+        done = LookedAtSubmissions(0, None)
+
+        def write(connection: Connection) -> None:
+            nonlocal done
+            done = remove_unneeded_submissions(connection, read_floor(connection), after, most)
 
         with self._mutex:
             self._backend.transact(write)

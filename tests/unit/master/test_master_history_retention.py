@@ -94,6 +94,10 @@ class Kept:
         with reading(self.log._backend) as connection:
             return int(connection.exec_driver_sql("SELECT count(*) FROM job").scalar_one())
 
+    def kinds(self) -> set[str]:
+        with reading(self.log._backend) as connection:
+            return set(connection.exec_driver_sql("SELECT DISTINCT kind FROM event").scalars())
+
     def days(self, table: str) -> list[int]:
         column = "finished_at" if table == "job" else "at"
         with reading(self.log._backend) as connection:
@@ -481,6 +485,21 @@ def test_notices_that_wait_hold_their_targets() -> None:
     event = SubmissionAccepted(at=1.0, first_id=1, user="ann", token="", specs=(), jobs=1, slots=1)
     state.accepted[1] = AcceptedSubmission(event)
     assert held_blobs(state) is None
+
+
+def test_what_many_jobs_were_made_of_goes_behind_them_where_only_archives_take_jobs(kept: Kept) -> None:
+    """Where events go by age it goes by its own."""
+    kept.log.append([SubmissionAccepted(at=BEGIN, first_id=1, user="ann", specs=(), places=(0,) * 3, jobs=3, slots=3)])
+    two_evenings(kept)
+    kept.log.removal.raise_floor(kept.log.removal.next_floor(kept.clock.now()) or 0)
+    last = kept.log.last_seq
+    assert kept.log.removal.remove_archived_jobs({1: 2, 2: 2}, BEGIN + 5 * DAY_S, last).gone == 2
+    assert kept.run(Params()) > 0 and "submission_accepted" in kept.kinds(), "one of its jobs is there"
+    assert kept.log.removal.remove_archived_jobs({3: 2, 10: 2}, BEGIN + 5 * DAY_S, last).gone == 2
+    kept.clock.advance(EVERY_S + 1.0)
+    assert kept.run(Params()) > 0 and "submission_accepted" not in kept.kinds()
+    kept.clock.advance(EVERY_S + 1.0)
+    assert kept.run(Params()) == 0, "no job has gone since"
 
 
 def test_since_when_history_is_kept_is_told(kept: Kept) -> None:
