@@ -269,6 +269,13 @@ class RaiseNumbers(msgspec.Struct, frozen=True):
     why: str
 
 
+class NoteArchiving(msgspec.Struct, frozen=True):
+    """An administrator begins to take jobs out of the store that this part of an archive has."""
+
+    user: str
+    part: str
+
+
 class RenewStore(msgspec.Struct, frozen=True):
     """The store is of this generation, which is later than the state knows."""
 
@@ -457,6 +464,7 @@ Command = (
     | ControlReservations
     | EndOrphans
     | RaiseNumbers
+    | NoteArchiving
     | RenewStore
     | Reconfigure
     | AttemptStarted

@@ -29,6 +29,7 @@ from gsched.core.command import (
     EndOrphans,
     JobCommand,
     ModifyJobs,
+    NoteArchiving,
     Reconfigure,
     Submit,
 )
@@ -159,7 +160,7 @@ class EngineLoop:
         self._since_checkpoint = 0
         self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
         self._host_records = HostRecorder(store.last_seq, clock.now())
-        self._upkeep = StoreUpkeep(store, lambda: held_blobs(engine.state))
+        self._upkeep = StoreUpkeep(store, self._note_archiving, lambda: held_blobs(engine.state))
         self._said = ""
         self._worked_at = float("-inf")
         self._is_wave = False
@@ -219,10 +220,13 @@ class EngineLoop:
         """Hand over a command; never blocks."""
         self._inbox.put(item)
 
-    def remove_archived(self, wanted: ArchivedJobs, reply: Reply) -> None:
+    def remove_archived(self, wanted: ArchivedJobs, by: str, reply: Reply) -> None:
         """Take jobs that an archive has out of the store, a slice at a time; never blocks. `reply` as of InboxItem."""
-        self._upkeep.archived.put(wanted, reply)
+        self._upkeep.archived.put(wanted, by, reply)
         self._inbox.put(None)
+
+    def _note_archiving(self, by: str, part: str) -> None:
+        self._inbox.put(InboxItem(NoteArchiving(by, part)))
 
     def _run(self) -> None:
         try:

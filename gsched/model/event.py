@@ -584,6 +584,14 @@ class PastJobRecorded(JobEvent, frozen=True, kw_only=True, tag="past_job_recorde
     result: AttemptResult | None = None
 
 
+class HistoryArchived(Event, frozen=True, kw_only=True, tag="history_archived"):
+    """An administrator begins to take jobs out of the store that an archive has. It changes nothing else."""
+
+    by: str
+    part: str
+    """Name of that part of the archive: `2026-09`, or `2026-09.2` for a second part."""
+
+
 class StoreRenewed(Event, frozen=True, kw_only=True, tag="store_renewed"):
     """The store goes on as this generation of it, with what was left of one that is lost."""
 
@@ -643,6 +651,7 @@ AnyEvent = (
     | ConfigApplied
     | HostGpusKnown
     | NumbersRaised
+    | HistoryArchived
     | PastJobRecorded
     | StoreRenewed
 )

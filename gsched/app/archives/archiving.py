@@ -42,7 +42,7 @@ _FOLDER_MODE = 0o750
 
 _Say = Callable[[str], None]
 Remover = contextlib.AbstractContextManager[Remove]
-_NEEDED = "the next start of the master may need the others: say it again when more has happened"
+_NEEDED = "the next start of the master may need the others: say it again while it runs"
 _CHANGED = "the others have changed since: say it again, and another part has them"
 
 

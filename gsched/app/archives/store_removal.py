@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 from collections.abc import Callable, Iterator
 
 from gsched.app.archives.part_removal import Remove
 from gsched.master.succession import open_store
-from gsched.master.upkeep.archived_removal import remove_at_once
+from gsched.master.upkeep.archived_removal import check_store, remove_at_once
 from gsched.model.config import ClusterConfig
+from gsched.model.event import HistoryArchived
+from gsched.model.views.archive_question import ArchivedJobs, RemovedArchived
+from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
 from gsched.store.safeguards.failure import StoreInUse
 from gsched.wire.calls.client import Client
+from gsched.wire.identity.caller_identity import user_name
 
 
 def client_of_master(config: ClusterConfig, leads: str, connect: Callable[[], Client]) -> Client | None:
@@ -36,4 +42,20 @@ def remover(config: ClusterConfig, client: Client | None) -> Iterator[Remove]:
         yield client.remove_archived
         return
     with contextlib.closing(open_store(config)) as store:
-        yield lambda wanted: remove_at_once(store, wanted)
+        yield _Removal(store).remove
+
+
+class _Removal:
+    """From a store that no master has."""
+
+    def __init__(self, store: EventLog) -> None:
+        self._store = store
+        self._noted: set[str] = set()
+
+    def remove(self, wanted: ArchivedJobs) -> RemovedArchived:
+        if wanted.part.name not in self._noted:
+            check_store(self._store, wanted.part)
+            by = user_name(os.geteuid())
+            self._store.append([HistoryArchived(at=time.time(), by=by, part=wanted.part.name)])
+            self._noted.add(wanted.part.name)
+        return remove_at_once(self._store, wanted)

@@ -16,13 +16,20 @@ from gsched.core.authorization import (
     queue_denied,
     some,
 )
-from gsched.core.command import ControlGroups, ControlHosts, ControlQueues
+from gsched.core.command import ControlGroups, ControlHosts, ControlQueues, NoteArchiving
 from gsched.core.decision import Decision
 from gsched.core.records.entities import QueueState
 from gsched.core.records.job_groups import groups_above
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
-from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRemoved, QueueControlled
+from gsched.model.event import (
+    HistoryArchived,
+    HostClosed,
+    HostOpened,
+    JobGroupMade,
+    JobGroupRemoved,
+    QueueControlled,
+)
 from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import Answer
 
@@ -50,6 +57,7 @@ def control_hosts(command: ControlHosts, decision: Decision) -> None:
         if command.action == "close":
             decision.record(HostClosed(at=decision.now, host=host, by=command.user, comment=command.comment))
         elif host in decision.state.closed_hosts:
+            decision.observed(host).exits.clear()
             decision.record(HostOpened(at=decision.now, host=host, by=command.user))
         decision.state.touched_hosts.add(host)
     decision.reply = list(hosts)
@@ -100,6 +108,11 @@ def control_queues(command: ControlQueues, decision: Decision) -> None:
             )
         )
     decision.reply = [Answer(name=name, text=f"Queue <{name}> is {_QUEUE_WORDS[command.action]}") for name in names]
+
+
+def note_archiving(command: NoteArchiving, decision: Decision) -> None:
+    """Record who takes jobs of which part of an archive out of the store."""
+    decision.record(HistoryArchived(at=decision.now, by=command.user, part=command.part))
 
 
 def group_path(text: str) -> str:

@@ -26,6 +26,7 @@ from gsched.model.event import (
     ConfigApplied,
     GpuClosed,
     GpuOpened,
+    HistoryArchived,
     HostClosed,
     HostGpusKnown,
     HostOpened,
@@ -469,6 +470,10 @@ def _past_job(state: ClusterState, event: PastJobRecorded) -> None:
     state.next_job_id = max(state.next_job_id, array_of(event.job_id) + 1)
 
 
+def _archived(_: ClusterState, __: HistoryArchived) -> None:
+    """Only a record: what leaves the store has left the state long ago."""
+
+
 def _store_renewed(state: ClusterState, event: StoreRenewed) -> None:
     state.generation = event.generation
     state.lost_store.attempts = {job.job_id: job.attempt for job in state.jobs.values() if job.attempt}
@@ -529,6 +534,7 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     ConfigApplied: _config_applied,
     HostGpusKnown: _gpus_known,
     NumbersRaised: _numbers_raised,
+    HistoryArchived: _archived,
     PastJobRecorded: _past_job,
     StoreRenewed: _store_renewed,
 }

@@ -47,6 +47,7 @@ from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 PART_BYTES = 1 << 20
 """Of the page of metrics in one message."""
+_LONGEST_PART = 64
 MOST_PRINTING = 2
 """Callers that wait for the page at a time: others' queries are answered by the same threads."""
 
@@ -147,10 +148,13 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
     async def RemoveArchived(self, request: Any, context: Any) -> Any:
         if len(request.job_ids) != len(request.events):
             raise BadRequest("Bad argument: each job needs the number of its events")
+        if len(request.name) > _LONGEST_PART:
+            raise BadRequest(f"Bad argument: the name of a part has no more than {_LONGEST_PART} characters")
         part = ArchivedPart(**{name: getattr(request, name) for name in ArchivedPart._fields})
         check_store(self._services.store, part)
         wanted = ArchivedJobs(part, dict(zip(request.job_ids, request.events, strict=True)))
-        return scheduler_pb2.RemoveArchivedReply(**(await self._services.remove_archived(wanted))._asdict())
+        removed = await self._services.remove_archived(wanted, self._services.auth.caller(context).user)
+        return scheduler_pb2.RemoveArchivedReply(**removed._asdict())
 
     @answers
     async def ReservationControl(self, request: Any, context: Any) -> Any:

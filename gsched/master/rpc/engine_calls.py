@@ -28,9 +28,11 @@ async def ask(loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | N
     return await _answered(lambda reply: loop.put(InboxItem(command, reply, blobs or {})))
 
 
-async def remove_archived(loop: EngineLoop, wanted: ArchivedJobs) -> RemovedArchived:
-    """Have jobs that an archive has taken out of the store. Raises GschedError; some may be gone then."""
-    removed: RemovedArchived = await _answered(lambda reply: loop.remove_archived(wanted, reply))
+async def remove_archived(loop: EngineLoop, wanted: ArchivedJobs, by: str) -> RemovedArchived:
+    """Have jobs that an archive has taken out of the store, by that administrator. Raises GschedError; some may be gone
+    then.
+    """
+    removed: RemovedArchived = await _answered(lambda reply: loop.remove_archived(wanted, by, reply))
     return removed
 
 

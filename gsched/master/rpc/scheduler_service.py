@@ -99,11 +99,11 @@ class ServiceContext:
         async for told in ask_in_parts(self.loop, command, blobs):
             yield told
 
-    async def remove_archived(self, wanted: ArchivedJobs) -> RemovedArchived:
-        """Have jobs that an archive has taken out of the store. Raises GschedError."""
+    async def remove_archived(self, wanted: ArchivedJobs, by: str) -> RemovedArchived:
+        """Have jobs that an archive has taken out of the store, by that administrator. Raises GschedError."""
         if problem := self.problem:
             raise refusal(problem)
-        return await remove_archived(self.loop, wanted)
+        return await remove_archived(self.loop, wanted, by)
 
     async def _admit(self, command: Command) -> None:
         if problem := self.problem:

@@ -22,10 +22,12 @@ from gsched.store.eventlog import EventLog
 from gsched.store.safeguards.failure import StoreBroken
 
 log = logging.getLogger(__name__)
-CHECKPOINT_S = 20.0
-"""How long who asks waits for a checkpoint."""
+WAIT_S = 40.0
+"""How long who asks waits at the most for checkpoints, and for events to be stored: no longer than its call lasts."""
+NOTED_S = 3600.0
+"""For so long it is not noted again that the same person takes out the same part."""
 CHECKPOINTS = 2
-"""The newest one is never the floor: so many more are enough, where something happens in between."""
+"""The newest one is never the floor: so many more are enough, as something happens in between."""
 
 
 _Answer = Callable[[RemovedArchived | None, GschedError | None], None]
@@ -80,11 +82,18 @@ def _slices(store: EventLog, wanted: ArchivedJobs, size: SliceSize) -> Iterator[
 
 
 class ArchivedRemovals:
-    """One request after another; all but `put` in the engine's thread. Times are UTC seconds."""
+    """One request after another; all but `put` in the engine's thread. Times are UTC seconds.
 
-    def __init__(self, store: EventLog) -> None:
+    `note(by, part)` has the event stored soon that the jobs of a part begin to go: once for each part, and where all
+    that happens is that somebody asks, for there is no other checkpoint without an event.
+    """
+
+    def __init__(self, store: EventLog, note: Callable[[str, str], None]) -> None:
         self._store = store
-        self._asked: queue.SimpleQueue[tuple[ArchivedJobs, _Answer]] = queue.SimpleQueue()
+        self._note = note
+        self._noted: tuple[str, str, float] = ("", "", 0.0)
+        """By whom and of which part it was noted last, and when, on the monotonic clock."""
+        self._asked: queue.SimpleQueue[tuple[ArchivedJobs, str, _Answer]] = queue.SimpleQueue()
         self._reply: _Answer | None = None
         self._work: Generator[None, None, RemovedArchived] | None = None
         self._size = SliceSize()
@@ -92,9 +101,9 @@ class ArchivedRemovals:
         self.wants_checkpoint = False
         """There is none that could be the floor."""
 
-    def put(self, wanted: ArchivedJobs, reply: _Answer) -> None:
-        """Any thread. `reply` is called once, from the engine's thread."""
-        self._asked.put((wanted, reply))
+    def put(self, wanted: ArchivedJobs, by: str, reply: _Answer) -> None:
+        """Any thread; `by`: the user who asks. `reply` is called once, from the engine's thread."""
+        self._asked.put((wanted, by, reply))
 
     def due_at(self, now: float) -> float:
         """When the next slice is to be done."""
@@ -108,8 +117,8 @@ class ArchivedRemovals:
             return
         self._due = now + PAUSE_S
         if self._work is None:
-            wanted, self._reply = self._asked.get_nowait()
-            self._work = self._removing(wanted)
+            wanted, by, self._reply = self._asked.get_nowait()
+            self._work = self._removing(wanted, by)
         try:
             next(self._work)
         except StopIteration as over:
@@ -127,19 +136,37 @@ class ArchivedRemovals:
         assert reply is not None
         reply(removed, error)
 
-    def _removing(self, wanted: ArchivedJobs) -> Generator[None, None, RemovedArchived]:
-        is_above = yield from raising_floor(self._store, wanted.part.last_seq)
+    def _removing(self, wanted: ArchivedJobs, by: str) -> Generator[None, None, RemovedArchived]:
+        part, until = wanted.part, time.monotonic() + WAIT_S
+        if self._noted[:2] != (by, part.name) or time.monotonic() - self._noted[2] > NOTED_S:
+            yield from self._noting(by, part.name, until)
+        is_above = yield from raising_floor(self._store, part.last_seq)
         for _ in range(CHECKPOINTS):
-            newest = self._store.newest_checkpoint()
-            if is_above or newest >= self._store.last_seq:
-                break  # another one would be the same
-            self.wants_checkpoint = True
-            patience = time.monotonic() + CHECKPOINT_S
-            while self._store.newest_checkpoint() == newest and time.monotonic() < patience:
-                yield
-            is_above = yield from raising_floor(self._store, wanted.part.last_seq)
+            if is_above:
+                break
+            if self._store.newest_checkpoint() >= self._store.last_seq:
+                yield from self._noting(by, part.name, until)  # else another checkpoint would be the same
+            yield from self._checkpoint(until)
+            is_above = yield from raising_floor(self._store, part.last_seq)
         gone = 0
         for count in _slices(self._store, wanted, self._size):
             gone += count
             yield
         return RemovedArchived(gone, is_above)
+
+    def _noting(self, by: str, part: str, until: float) -> Iterator[None]:
+        self._noted = (by, part, time.monotonic())
+        before = self._store.last_seq
+        self._note(by, part)
+        yield from _waiting(lambda: self._store.last_seq > before, until)
+
+    def _checkpoint(self, until: float) -> Iterator[None]:
+        newest = self._store.newest_checkpoint()
+        self.wants_checkpoint = True
+        yield from _waiting(lambda: self._store.newest_checkpoint() != newest, until)
+
+
+def _waiting(is_so: Callable[[], bool], until: float) -> Iterator[None]:
+    """Yields until then, or until that time on the monotonic clock."""
+    while not is_so() and time.monotonic() < until:
+        yield

@@ -52,13 +52,18 @@ class HostRecordRetention:
 
 
 class StoreUpkeep:
-    """Of one store; `held`: see HistoryRetention. Times are UTC seconds."""
+    """Of one store; `note_archiving`: see ArchivedRemovals, `held`: see HistoryRetention. Times are UTC seconds."""
 
-    def __init__(self, store: EventLog, held: Callable[[], Collection[str] | None] = frozenset) -> None:
+    def __init__(
+        self,
+        store: EventLog,
+        note_archiving: Callable[[str, str], None],
+        held: Callable[[], Collection[str] | None] = frozenset,
+    ) -> None:
         self._store = store
         self._hosts = HostRecordRetention(store)
         self.history = HistoryRetention(store, held)
-        self.archived = ArchivedRemovals(store)
+        self.archived = ArchivedRemovals(store, note_archiving)
         self._pack_at = 0.0
 
     def due_at(self, now: float) -> float:

@@ -221,6 +221,12 @@ def _step_12(connection: Connection) -> None:
     tables.create_all(connection, checkfirst=False)
 
 
+def _step_13(_: Connection) -> None:
+    """It may be recorded that outputs were removed from a host, and that jobs leave the store for an archive. A program
+    of before must refuse the store: it knows no such events.
+    """
+
+
 def _add_columns(connection: Connection, **columns: TypeEngine[Any]) -> None:
     """To the rows of jobs, empty in those that are there."""
     for name, kind in columns.items():
@@ -240,6 +246,7 @@ MIGRATIONS: list[Callable[[Connection], None]] = [
     _step_10,
     _step_11,
     _step_12,
+    _step_13,
 ]
 """Step n leads from version n-1 to n; version 0 is an empty database."""
 

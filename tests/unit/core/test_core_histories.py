@@ -11,6 +11,7 @@ from gsched.model.event import (
     AnyEvent,
     GpuClosed,
     GpuOpened,
+    HistoryArchived,
     JobDispatched,
     JobEndWarned,
     JobGpuCurves,
@@ -51,6 +52,7 @@ def test_long_histories_see_everything_happen() -> None:
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
     elsewhere |= {JobGpuCurves, JobServiceAnswered, JobEndWarned, JobPreemptionWithdrawn, JobResizeWithdrawn}
     elsewhere |= {JobGpusMoved, JobGpusKept, JobSignalsSent, PastJobRecorded, JobOutputRemoved}
+    elsewhere |= {HistoryArchived}
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)

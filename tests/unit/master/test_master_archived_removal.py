@@ -20,7 +20,7 @@ from gsched.master.upkeep.slices import FEWEST
 from gsched.master.upkeep.store_upkeep import StoreUpkeep
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.event import AnyEvent, HostClosed, JobForgotten, JobSubmitted
+from gsched.model.event import AnyEvent, HistoryArchived, HostClosed, JobForgotten, JobSubmitted
 from gsched.model.jobs.job import JobSpec
 from gsched.model.views.archive_question import ArchivedJobs, ArchivedPart, RemovedArchived
 from gsched.store.eventlog import EventLog
@@ -42,7 +42,8 @@ class Archived:
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock(BEGIN)
         self.log = EventLog(folder / "store.db", clock=self.clock)
-        self.removals = ArchivedRemovals(self.log)
+        self.notes: list[tuple[str, str]] = []
+        self.removals = ArchivedRemovals(self.log, self.note)
         self.answers: list[Any] = []
         events: list[AnyEvent] = []
         for number in range(1, JOBS + 1):
@@ -57,11 +58,15 @@ class Archived:
         """Something happens that is of no job."""
         self.log.append([HostClosed(at=BEGIN, host="a", by="root")])
 
+    def note(self, by: str, part: str) -> None:
+        self.notes.append((by, part))
+        self.log.append([HistoryArchived(at=BEGIN, by=by, part=part)])
+
     def checkpoint(self) -> None:
         self.log.save_checkpoint(self.log.last_seq, STATE)
 
-    def ask(self, *numbers: int) -> None:
-        self.removals.put(ArchivedJobs(self.part, dict.fromkeys(numbers, EVENTS)), self._reply)
+    def ask(self, *numbers: int, by: str = "root") -> None:
+        self.removals.put(ArchivedJobs(self.part, dict.fromkeys(numbers, EVENTS)), by, self._reply)
 
     def _reply(self, removed: RemovedArchived | None, error: GschedError | None) -> None:
         self.answers.append(error or removed)
@@ -78,7 +83,6 @@ class Archived:
                 self.removals.wants_checkpoint = False
                 checkpoints -= 1
                 self.checkpoint()
-                self.move_on()
         raise AssertionError("it never ends")
 
     def left(self) -> list[int]:
@@ -122,16 +126,34 @@ def test_a_checkpoint_is_written_where_there_is_none_to_begin_with(archived: Arc
     assert archived.left() == list(range(3, JOBS + 1))
 
 
-def test_where_nothing_has_happened_since_jobs_stay(archived: Archived) -> None:
+def test_what_happens_in_an_idle_cluster_is_that_somebody_asks(archived: Archived) -> None:
     archived.checkpoint()
     archived.ask(1, 2)
+    archived.run(checkpoints=2)
+    assert archived.answers == [RemovedArchived(2, True)]
+    assert archived.notes == [("root", "2023-11")] * 2, "each checkpoint needs an event"
+
+
+def test_it_is_noted_once_for_each_part(archived: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_floor(archived)
+    for numbers in ((1, 2), (3, 4)):
+        archived.ask(*numbers)
+        archived.run()
+    archived.part = archived.part._replace(name="2023-11.2")
+    archived.ask(5)
     archived.run()
-    assert not archived.removals.wants_checkpoint, "it would be the same"
-    assert archived.answers == [RemovedArchived(0, False)] and len(archived.left()) == JOBS
+    assert archived.notes == [("root", "2023-11"), ("root", "2023-11.2")]
+    archived.ask(6, by="ann")
+    archived.run()
+    assert archived.notes[2:] == [("ann", "2023-11.2")]
+    monkeypatch.setattr("gsched.master.upkeep.archived_removal.NOTED_S", -1.0)
+    archived.ask(7, by="ann")
+    archived.run()
+    assert archived.notes[3:] == [("ann", "2023-11.2")], "another day"
 
 
 def test_no_checkpoint_is_waited_for_without_end(archived: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.master.upkeep.archived_removal.CHECKPOINT_S", 0.0)
+    monkeypatch.setattr("gsched.master.upkeep.archived_removal.WAIT_S", 0.0)
     archived.ask(1, 2)
     archived.run()
     assert archived.answers == [RemovedArchived(0, False)]
@@ -174,8 +196,8 @@ def test_it_is_due_at_once_though_the_clock_was_set_back(archived: Archived) -> 
 
 
 def test_the_wish_for_a_checkpoint_is_told_once(archived: Archived) -> None:
-    upkeep = StoreUpkeep(archived.log)
-    upkeep.archived.put(ArchivedJobs(archived.part, {1: EVENTS}), lambda *_: None)
+    upkeep = StoreUpkeep(archived.log, archived.note)
+    upkeep.archived.put(ArchivedJobs(archived.part, {1: EVENTS}), "root", lambda *_: None)
     assert upkeep.due_at(BEGIN) == BEGIN
     upkeep.archived.step(BEGIN)
     assert upkeep.takes_checkpoint_wish() and not upkeep.takes_checkpoint_wish()
@@ -205,10 +227,7 @@ def test_the_engine_writes_the_checkpoint_and_answers(archived: Archived) -> Non
     archived.move_on()
     loop.start()
     try:
-        assert asyncio.run(remove_archived(loop, wanted)) == RemovedArchived(0, False), "the newest is never the floor"
-        assert archived.log.newest_checkpoint() == archived.log.last_seq
-        archived.move_on()
-        assert asyncio.run(remove_archived(loop, wanted)) == RemovedArchived(2, True)
+        assert asyncio.run(remove_archived(loop, wanted, "root")) == RemovedArchived(2, True)
     finally:
         loop.stop(60.0)
     assert not faults and archived.left() == list(range(3, JOBS + 1))

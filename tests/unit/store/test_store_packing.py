@@ -284,7 +284,7 @@ def test_a_piece_that_is_not_stored_comes_again(log: EventLog, monkeypatch: pyte
     with monkeypatch.context() as once, pytest.raises(StoreFull):
         once.setattr("gsched.store.packing.row_packing.PackedPiece.write", full)
         log.pack_some()
-    upkeep = StoreUpkeep(log)
+    upkeep = StoreUpkeep(log, lambda *_: None)
     now = 5.0
     while log.has_unpacked:
         assert upkeep.due_at(now) <= now + PACKING_PAUSE_S
@@ -299,7 +299,7 @@ def test_the_master_waits_with_packing_after_a_piece_that_was_refused(
 ) -> None:
     events, blobs = large_batch(1, 60)
     log.append(events, blobs=blobs)
-    upkeep = StoreUpkeep(log)
+    upkeep = StoreUpkeep(log, lambda *_: None)
 
     def full(*_: object) -> None:
         raise StoreFull("no room")
@@ -320,7 +320,7 @@ def test_a_master_that_does_not_know_what_is_stored_goes_on_with_nothing(
 ) -> None:
     events, blobs = large_batch(1, 60)
     log.append(events, blobs=blobs)
-    upkeep = StoreUpkeep(log)
+    upkeep = StoreUpkeep(log, lambda *_: None)
 
     def broken(*_: object, **__: object) -> None:
         raise StoreBroken("the commit has failed")

@@ -17,6 +17,7 @@ from gsched.model.event import (
     ConfigApplied,
     GpuClosed,
     GpuOpened,
+    HistoryArchived,
     HostClosed,
     HostOpened,
     NumbersRaised,
@@ -35,6 +36,7 @@ _KINDS = {
     "gpu_closed": HOST,
     "gpu_opened": HOST,
     "numbers_raised": MASTER,
+    "history_archived": MASTER,
     "store_renewed": MASTER,
 }
 
@@ -101,6 +103,8 @@ def _told(event: AnyEvent, zone: tzinfo) -> Iterator[tuple[str, str]]:
                 yield "", f"mbatchd started on host <{event.host}>; cluster name <{event.cluster}>, {counts}."
         case NumbersRaised(next_job_id=number, why=why):
             yield "", f"Job numbers begin at <{number}> from now on: {printable(why)}."
+        case HistoryArchived(by=by, part=part):
+            yield "", f"Jobs of <{printable(part)}> that an archive has leave the store by administrator <{by}>."
         case StoreRenewed(generation=generation):
             yield "", f"The store goes on as generation <{generation}>: what it had after the copy at hand is lost."
         case _:
