@@ -11,6 +11,7 @@ from gsched.config.parameters.job_limits import resizable_text
 from gsched.config.parameters.prices import GPU_HOUR, KWH, written_price
 from gsched.config.parameters.shares import FACTORS
 from gsched.model.config import ClusterConfig, GpuForeign, Params
+from gsched.model.hosts.exit_rates import ExitRates
 from gsched.model.queues.fairshare_factors import FairshareFactors, factors_of
 from gsched.model.views.view import Parameter
 
@@ -103,6 +104,7 @@ def _of_preemption(params: Params) -> dict[str, object]:
         "MAX_JOB_PREEMPT": params.sparing.most,
         "RESOURCE_RESERVE_PER_TASK": params.reserves_per_task or None,
         "PREEXEC_EXCLUDE_HOST_EXIT_VALUES": params.preexec_excludes or None,
+        **_of_exit_rates(params.exit_rates),
         "RESIZABLE_JOBS": resizable_text(params.resizable) if params.resizable else None,
         "NO_PREEMPT_INTERVAL": None if params.sparing.interval_s is None else params.sparing.interval_s // 60,
         "NO_PREEMPT_RUN_TIME": params.sparing.run and params.sparing.run.text,
@@ -112,6 +114,15 @@ def _of_preemption(params: Params) -> dict[str, object]:
         "JOB_POSTPROC_TIMEOUT": params.post_timeout_s and params.post_timeout_s // 60,
         "JOB_CONTROLS_FAIL_DEFAULT_ACTION": params.default_after_failed_control,
         "LOCAL_MAX_PREEXEC_RETRY_ACTION": "EXIT" if params.preexec_exit else "SUSPEND",
+    }
+
+
+def _of_exit_rates(rates: ExitRates) -> dict[str, object]:
+    return {
+        "GLOBAL_EXIT_RATE": rates.most,
+        "JOB_EXIT_RATE_DURATION": rates.within_s / 60,
+        "EXIT_RATE_TYPE": " ".join(sorted(rates.kinds)),
+        "ENABLE_EXIT_RATE_PER_SLOT": rates.per_slot,
     }
 
 

@@ -42,6 +42,7 @@ from gsched.core.command import (
     HostDisconnected,
     HostHello,
     HostReported,
+    NoteArchiving,
     NoticeSettled,
     OutputsRemoved,
     RaiseNumbers,
@@ -78,7 +79,7 @@ from gsched.core.submission.job_making import MakingProgress, SubmissionMaking
 from gsched.core.submission.known_resources import check_requirement
 from gsched.core.submission.requirement_updates import RequirementUpdates
 from gsched.model.config import ClusterConfig
-from gsched.model.event import AnyEvent, GpuClosed, GpuOpened, JobResumed, JobStarted
+from gsched.model.event import AnyEvent, GpuClosed, GpuOpened, HostClosed, JobResumed, JobStarted
 from gsched.model.jobs.reason import PendingReason
 from gsched.model.scheduling.snapshot import Snapshot
 from gsched.policy.cycle import DEFAULT_BUDGET, schedule_in_turns
@@ -149,6 +150,7 @@ class Engine:
             ControlGroups: self._waking(administration.control_groups),
             ControlReservations: self._waking(self._control_reservations),
             EndOrphans: partial(unrecorded_attempts.end_unrecorded, self.observations),
+            NoteArchiving: administration.note_archiving,
             RaiseNumbers: unrecorded_attempts.raise_numbers,
             RenewStore: unrecorded_attempts.renew_store,
             Reconfigure: self._waking(self._reconfigure),
@@ -290,6 +292,9 @@ class Engine:
                 self.cycles.wake()
         if self.state.growing and any(self._may_grow_now(event) for event in decision.events):
             self.cycles.wake()
+        for event in decision.events:
+            if isinstance(event, HostClosed):  # as too many jobs have failed there
+                self.cycles.snapshots.forget(event.host)
         make_notices(decision)
         self._near_limits.note(decision.events)
         self.estimates.note(decision.events)

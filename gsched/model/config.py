@@ -15,6 +15,7 @@ from gsched.base.ids import LARGEST_JOB_NUMBER
 from gsched.model.efficiency.cost import Prices
 from gsched.model.efficiency.verdicts import MIN_RUN_S
 from gsched.model.gpus.xid import FATAL_XIDS
+from gsched.model.hosts.exit_rates import ExitRates
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.job_tmpdir import JobTmpdir
 from gsched.model.hosts.kept_output import KeptOutput
@@ -237,6 +238,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     preexec_excludes: str = ""
     """PREEXEC_EXCLUDE_HOST_EXIT_VALUES: exit codes of pre-execution commands after which the job does not come back to
     the host (gsched.model.jobs.requeue_exits)."""
+    exit_rates: ExitRates = ExitRates()
+    """GLOBAL_EXIT_RATE: how many attempts may fail on a host before it is closed."""
     preexec_exit: bool = False
     """LOCAL_MAX_PREEXEC_RETRY_ACTION=EXIT: the job ends then; otherwise it is suspended (PSUSP)."""
     prices: Prices = Prices()

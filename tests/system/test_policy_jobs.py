@@ -274,3 +274,22 @@ def test_an_exclusive_job_is_alone_on_its_host(cluster: Cluster) -> None:
     assert "closed_Excl" in cluster.run("ghosts", "-w").stdout
     done = cluster.run("gsub", "-x", "-q", "normal", "true", check=False)
     assert "Queue does not accept EXCLUSIVE jobs" in done.stderr and done.returncode == 255
+
+
+def test_a_host_on_which_jobs_fail_is_closed_before_it_has_eaten_the_queue(cluster: Cluster) -> None:
+    with cluster.files_as_they_are():
+        cluster.configure(lsb_params="Begin Parameters\nGLOBAL_EXIT_RATE = 2\nEnd Parameters")
+        assert cluster.run("ghosts", "-x").stdout == "There is no exceptional host found\n"
+        failed = [cluster.submit("-m", "one", "-o", "/dev/null", "exit 7") for _ in range(3)]
+        cluster.wait(*failed)
+        waiting = cluster.submit("-m", "one two", "-o", "/dev/null", "true")
+        allocation = cluster.wait(waiting)[0].allocation
+        assert allocation is not None and allocation.first_host == "two"
+        assert [line.split()[0] for line in cluster.run("bhosts", "-x").stdout.splitlines()[1:]] == ["one"]
+        long = cluster.run("ghosts", "-l", "one").stdout
+        assert "JOB_EXIT_RATE\n Threshold    2.00\n Load         3.00\n" in long
+        comment = "eadmin: JOB EXIT THRESHOLD EXCEEDED (3 within 5 min)"
+        assert f'ADMIN ACTION COMMENT: "{comment}"' in long
+        cluster.run("gadmin", "hopen", "one")
+        assert f"Host <one> closed by administrator <eadmin> {comment}." in cluster.run("badmin", "hhist").stdout
+        assert cluster.run("ghosts", "-x").stdout == "There is no exceptional host found\n"

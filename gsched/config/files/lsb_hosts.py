@@ -21,6 +21,7 @@ from gsched.config.grammar.values import host_name, integer
 from gsched.config.grammar.windows import parse_windows
 from gsched.config.names.external_groups import GroupProgram
 from gsched.config.names.grouping import is_pattern
+from gsched.config.parameters.exit_rates import exit_rate
 from gsched.config.parameters.thresholds import load_names, threshold
 from gsched.model.hosts.host import ComputeMode, HostConfig
 from gsched.model.hosts.resource import Resource
@@ -33,10 +34,7 @@ _Load = Callable[[str], Threshold]
 _DEVICE = re.compile(r"[A-Za-z0-9_.:,@-]{1,200}", re.ASCII)
 _UNLIMITED = -1
 _MAX_SLOTS = 1_000_000
-_REFUSED = {
-    **dict.fromkeys(("CHKPNT", "MIG"), "a job saves its state itself: gsub --signal"),
-    "EXIT_RATE": "a host is not closed for jobs that fail there; RETRY keeps a job off it",
-}
+_REFUSED = dict.fromkeys(("CHKPNT", "MIG"), "a job saves its state itself: gsub --signal")
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -49,6 +47,7 @@ class _Row(msgspec.Struct, frozen=True):
     thresholds: Mapping[str, Threshold] = {}
     window: tuple[Window, ...] = ()
     affinity: tuple[int, ...] | None = None
+    exit_rate: int | None = None
     at: SourcePlace | None = None
     is_own: bool = False
 
@@ -107,6 +106,7 @@ def _joined(host: HostConfig, row: _Row) -> HostConfig:
         thresholds={**host.thresholds, **row.thresholds},
         dispatch_window=row.window,
         affinity=row.affinity,
+        exit_rate=row.exit_rate,
     )
 
 
@@ -116,7 +116,7 @@ def _read_rows(
     """Adds the section's rows to `rows`: host name, or "default" -> row."""
     columns = TableSchema(
         required=("HOST_NAME",),
-        optional=("MXJ", "JL/U", "GPU_MODE", "INTERFACE", "DISPATCH_WINDOW", "AFFINITY", *loads),
+        optional=("MXJ", "JL/U", "GPU_MODE", "INTERFACE", "DISPATCH_WINDOW", "AFFINITY", "EXIT_RATE", *loads),
         refused=_REFUSED,
     )
     for row in read_columns(section, columns, findings):
@@ -163,6 +163,7 @@ def _row(row: TableRow, loads: Mapping[str, _Load], is_own: bool, findings: Find
         {name: each for name, each in found.items() if each is not None},
         read_cell(row, "DISPATCH_WINDOW", parse_windows, (), findings),
         read_cell(row, "AFFINITY", _affinity, None, findings),
+        read_cell(row, "EXIT_RATE", exit_rate, None, findings),
         row.at,
         is_own,
     )

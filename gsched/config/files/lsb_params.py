@@ -35,6 +35,7 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.names.external_groups import update_interval
+from gsched.config.parameters.exit_rates import read_exit_rates
 from gsched.config.parameters.job_limits import resizable_jobs
 from gsched.config.parameters.preemption import read_sparing
 from gsched.config.parameters.prices import read_prices
@@ -167,6 +168,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         reserves_per_task=_reserves_per_task(settings),
         preexec_excludes=settings.take("PREEXEC_EXCLUDE_HOST_EXIT_VALUES", _excluding_codes, ""),
         sparing=read_sparing(settings),
+        exit_rates=read_exit_rates(settings),
         max_preexec_retry=preexec_retries(settings),
         pre_timeout_s=settings.take("JOB_PREPROC_TIMEOUT", minutes, None),
         post_timeout_s=settings.take("JOB_POSTPROC_TIMEOUT", minutes, None),

@@ -140,7 +140,7 @@ NOTED: dict[str, str] = {
     "LSB_STAGE_* LSF_STAGE_IN_EXEC": "there is no data manager; gsub -f copies files",
     "RC_DEMAND_POLICY RC_RECLAIM_ACTION": "there is no resource connector",
     "AR_*": "a reservation is for one time, and jobs end by their own limits",
-    "EXIT_RATE_TYPE JOB_EXIT_RATE_DURATION LSB_EXCLUDE_HOST_PERIOD": "hosts are not closed for jobs that fail there",
+    "LSB_EXCLUDE_HOST_PERIOD": "a host that is excluded for a job stays so until the job is requeued otherwise",
     "ENABLE_JOB_INFO_BY_ADMIN_ROLE": "what gjobs shows is shown to everybody",
     "LSB_HUNG_JOB_THRESHOLD": "GPU_IDLE tells of jobs whose GPUs are idle",
 }
@@ -170,9 +170,6 @@ REFUSED: dict[str, str] = {
         "PREEMPT_ACTION, MIN_RUN_BEFORE_PREEMPT and MAX_JOB_PREEMPT of lsb.params rule preemption"
     ),
     "FAIRSHARE_ADJUSTMENT_* FAIRSHARE_USER_GROUP RUN_TIME_DECAY": ("the factors of fairshare are those of policies.md"),
-    "ENABLE_EXIT_RATE_PER_SLOT GLOBAL_EXIT_RATE": (
-        "a host is not closed for jobs that fail there; GPU errors close GPUs, RETRY keeps a job off the host"
-    ),
     "CU_REQ": "give cu[...] in RES_REQ",
     "RESOURCE_RESERVE_WITHOUT_RUSAGE": "what a job asks for is reserved, and nothing else",
     "CPUFREQUENCY CPU_FREQUENCY LSF_MANAGE_FREQUENCY LSF_DEFAULT_FREQUENCY": "frequencies are left to the system",

@@ -231,7 +231,6 @@ AS_HERE_PARAMS: dict[str, tuple[frozenset[str], str]] = {
     "BSWITCH_MODIFY_RUSAGE": (_OFF, "gswitch of a running job keeps what it holds"),
     "SECURE_JOB_INFO_LEVEL": (frozenset({"0"}), "what gjobs shows is shown to everybody"),
     "SECURE_INFODIR_USER_ACCESS": (_OFF, "ghist and gacct show everybody's jobs"),
-    "ENABLE_EXIT_RATE_PER_SLOT": (_OFF, "hosts are not closed for jobs that fail there"),
     "GPU_RESOURCE_IGNORE": _GPUS_ARE_DEVICES,
     "JOB_STOP_SUSPEND_RES": (_OFF, "a job that gstop has suspended keeps what it holds"),
     "MULTICORE_BIND": _NOT_BOUND,

@@ -18,6 +18,7 @@ from gsched.core.attempts.attempt_results import (
     start_failed,
     within,
 )
+from gsched.core.attempts.exit_rates import count_exit
 from gsched.core.attempts.job_part_reports import (
     HeldHere,
     part_ended,
@@ -265,6 +266,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
         return
     decision.over.add((report.host, key))
     keep_curves(report, decision)
+    count_exit(job, report, seen, decision)
     result = report.result
     never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
     if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:

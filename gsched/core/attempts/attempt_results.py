@@ -11,8 +11,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.base.ids import show_job
-from gsched.core.attempts.attempt_failure import with_gpu_errors
-from gsched.core.attempts.failure_retries import retry_of
+from gsched.core.attempts.attempt_failure import retry_of, with_gpu_errors
 from gsched.core.attempts.restarts import (
     NO_PAUSE,
     RestartPause,

@@ -13,6 +13,7 @@ from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
 from gsched.core.attempts.end_warnings import warn_part
+from gsched.core.attempts.exit_rates import count_exit
 from gsched.core.attempts.orphaned_attempts import keep_orphaned
 from gsched.core.attempts.preemption_withdrawal import repeat_sparing
 from gsched.core.attempts.restarts import restart_cause
@@ -74,6 +75,7 @@ def part_ended(job: JobRecord, report: AttemptEnded, decision: Decision) -> None
 
 def _not_opened(job: JobRecord, report: AttemptEnded, decision: Decision) -> None:
     """Nothing of the job has run. What runs before it may have said that it is not to be tried again."""
+    count_exit(job, report, decision.observed(report.host), decision)
     if report.result.exit_code and not report.result.pre_failed:
         attempt_results.finish(job, report.result, decision.now, decision)
     else:

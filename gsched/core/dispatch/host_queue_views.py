@@ -10,6 +10,7 @@ from gsched.base.ids import attempt_name, show_job
 from gsched.base.idset import format_idset
 from gsched.core.dispatch.load_control import beyond
 from gsched.core.resources.closed_gpus import without_closed
+from gsched.core.resources.exit_counts import exit_limit, exits_at
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_model, host_type, host_values, slot_limit
 from gsched.core.state.cluster_state import ClusterState
@@ -116,6 +117,8 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         thresholds={name: each.text for name, each in host.thresholds.items()},
         dispatch_window=windows_text(host.dispatch_window),
         orphans=tuple(_unrecorded(seen)),
+        exit_limit=exit_limit(host, config, seen),
+        exits=exits_at(seen, config, seen.last_heard),
     )
 
 

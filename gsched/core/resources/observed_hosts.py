@@ -80,6 +80,8 @@ class Observation:
     removed_outputs: int = 0
     """So many have been noted on the day `removed_outputs_day` (UTC)."""
     removed_outputs_day: int = 0
+    exits: list[float] = field(default_factory=list)
+    """When attempts have failed there, see core.attempts.exit_rates; UTC seconds."""
     lost: bool = False
     """Silent for so long that its jobs are UNKWN."""
     last_dispatch: float = float("-inf")

@@ -281,6 +281,8 @@ class HostConfig(msgspec.Struct, frozen=True, kw_only=True):
     dispatch_window: tuple[Window, ...] = ()
     affinity: tuple[int, ...] | None = None
     """AFFINITY of lsb.hosts: the CPUs that jobs with affinity[] may have, () for all; None: there are no such jobs."""
+    exit_rate: int | None = None
+    """EXIT_RATE: so many attempts may fail there, see ExitRates; None: as many as in the cluster."""
     exclusive_resources: tuple[str, ...] = ()
     """`!resource` of lsf.cluster: only jobs that name one of them may use the host."""
     source: str = ""

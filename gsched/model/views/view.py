@@ -278,6 +278,15 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dispatch_window: str = ""
     """When it takes jobs; empty: always."""
     orphans: tuple[OrphanView, ...] = ()
+    exit_limit: int | None = None
+    """So many attempts may fail there within JOB_EXIT_RATE_DURATION; None: any number."""
+    exits: int = 0
+    """So many have, as far as they are counted."""
+
+    @property
+    def is_beyond_exit_limit(self) -> bool:
+        """Whether more have failed than may."""
+        return self.exit_limit is not None and self.exits > self.exit_limit
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,6 +58,22 @@ def test_long_host_record_explains_itself(master: FakeMaster, call: NewCall) -> 
     assert "broken fan" in ghosts.out
 
 
+def test_hosts_on_which_jobs_fail(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = [host("a", exit_limit=2, exits=3), host("b", exit_limit=2, exits=2), host("c", exits=9)]
+    beyond, long = call("bhosts", "-x"), call("bhosts", "-l", "b")
+    in_json = call("bhosts", "-x", "-o", "host_name", "-json")
+    assert (beyond.run(), long.run(), in_json.run()) == (0, 0, 0)
+    assert [line.split()[0] for line in beyond.out.splitlines()] == ["HOST_NAME", "a"]
+    table = "           JOB_EXIT_RATE\n Threshold    2.00\n Load         2.00\n"
+    assert f" THRESHOLD AND LOAD USED FOR EXCEPTIONS:\n{table}" in long.out
+    assert json.loads(in_json.out)["RECORDS"] == [{"HOST_NAME": "a"}]
+    master.host_views = [host("b", exit_limit=2)]
+    none, none_in_json = call("bhosts", "-x"), call("bhosts", "-x", "-o", "host_name", "-json")
+    assert (none.run(), none_in_json.run()) == (0, 0)
+    assert none.out == "There is no exceptional host found\n"
+    assert json.loads(none_in_json.out)["HOSTS"] == 0
+
+
 def test_short_and_wide(master: FakeMaster, call: NewCall) -> None:
     master.host_views = [host(status="closed_Full", njobs=16, run=16), host("a")]
     short, wide = call("ghosts"), call("ghosts", "-w")

@@ -381,6 +381,14 @@ def test_affinity_that_is_neither_a_word_nor_a_list_of_cpus():
     assert error.startswith("lsb.hosts:3: AFFINITY: 'some' is none of Y, N and a list of CPUs such as (0-3 8)")
 
 
+def test_how_many_jobs_may_fail_on_a_host():
+    checked = hosts("HOST_NAME MXJ EXIT_RATE", "h1 ! 20", "default ! ()")
+    assert checked.errors == []
+    assert (checked.config.hosts["h1"].exit_rate, checked.config.hosts["h2"].exit_rate) == (20, None)
+    (error,) = hosts("HOST_NAME MXJ EXIT_RATE", "h1 ! many").errors
+    assert error.startswith("lsb.hosts:3: EXIT_RATE: 'many' is not a whole number")
+
+
 def test_unknown_sections_are_named():
     checked = check(
         {

@@ -6,6 +6,7 @@ import pytest
 from config_texts import check, with_lines
 
 from gsched.model.config import GpuPlacement, Params
+from gsched.model.hosts.exit_rates import ExitKind, ExitRates
 from gsched.model.queues.preempt_sparing import Sparing
 
 
@@ -164,3 +165,30 @@ def test_the_size_of_what_is_kept():
 def test_events_are_not_kept_for_longer_than_their_jobs():
     (problem,) = params("JOB_HISTORY_DAYS = 30", "EVENT_HISTORY_DAYS = 90").errors
     assert problem.endswith("lsb.params:3: EVENT_HISTORY_DAYS = 90 is longer than JOB_HISTORY_DAYS = 30")
+
+
+def test_exit_rates():
+    checked = params(
+        "GLOBAL_EXIT_RATE = 10",
+        "JOB_EXIT_RATE_DURATION = 2",
+        "EXIT_RATE_TYPE = jobexit JOBINIT",
+        "ENABLE_EXIT_RATE_PER_SLOT = Y",
+    )
+    assert (checked.errors, checked.notes) == ([], [])
+    kinds = frozenset({ExitKind.ANY, ExitKind.START})
+    assert checked.config.params.exit_rates == ExitRates(most=10, within_s=120.0, kinds=kinds, per_slot=True)
+    assert params("GLOBAL_EXIT_RATE = 2147483647").config.params.exit_rates == ExitRates(), "LSF's word for no limit"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("GLOBAL_EXIT_RATE = -1", "GLOBAL_EXIT_RATE: '-1' is not a whole number from 0 to 2147483647"),
+        ("JOB_EXIT_RATE_DURATION = 0", "JOB_EXIT_RATE_DURATION: '0' is not a whole number from 1 to 10080"),
+        ("EXIT_RATE_TYPE = DISK", "EXIT_RATE_TYPE: 'DISK' is none of JOBEXIT, JOBEXIT_NONLSF, JOBINIT, HPCINIT"),
+        ("EXIT_RATE_TYPE = JOBEXIT JOBEXIT_NONLSF", "EXIT_RATE_TYPE: JOBEXIT and JOBEXIT_NONLSF exclude each other"),
+    ],
+)
+def test_exit_rates_that_are_none(line: str, error: str):
+    (found,) = params(line).errors
+    assert found.startswith(f"lsb.params:2: {error}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.answers.gpu_answer import write_gpu_table
@@ -50,6 +52,7 @@ TABLE = OptionTable(
         Option("s", help="resources with what is left and reserved of them; names behind it are those of resources"),
         REQUIREMENT,
         Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
+        Option("x", help="only hosts on which more jobs fail than EXIT_RATE allows"),
         Option("X", help="taken for LSF's sake: host groups are never condensed"),
         Option("noLim", help="taken for LSF's sake: the master answers, and load that it does not know is shown as -"),
         Option("noheader", help="no heading"),
@@ -57,11 +60,11 @@ TABLE = OptionTable(
         AT,
         WATCH,
         *GENERAL,
-        *unsupported("rc", "rconly", "cname"),
+        *unsupported("rc", "rconly"),
+        *unsupported("cname", "e", because="there is one cluster"),
         *unsupported(
             "attr", because="hosts have no attributes of users; a Boolean resource in lsf.shared does the same"
         ),
-        *unsupported("e", "x", because="hosts are not closed for jobs that fail there"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l gpu01"),
@@ -76,7 +79,7 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -aff stands alone or with -l")
     if options.has("s") and (chosen is not None or options.has("l", "w", "R", "aff")):
         raise BadRequest(f"{program(call)}: -s stands alone")
-    at = past_time(call, options)
+    at = past_time(call, options, ("x",))
     return shown(call, options, lambda session: _show(call, options, chosen, looked_at(session, at)), REPORT_S)
 
 
@@ -88,6 +91,13 @@ def _show(call: Call, options: Parsed, chosen: Format[HostView] | None, look: Cl
     with_topology = options.has("aff")
     requirement = requirement_in(call, options.last("R"))
     views = look.hosts(options.rest, topology=with_topology, requirement=requirement)
+    if isinstance(look, PastLook):  # nobody has kept how many jobs had failed
+        views = [msgspec.structs.replace(host, exit_limit=None) for host in views]
+    if options.has("x"):
+        views = [host for host in views if host.is_beyond_exit_limit]
+        if not views and not options.has("json"):
+            call.write("There is no exceptional host found\n")
+            return 0
     if options.has("gpu"):
         _show_gpus(call, options, views, _uses(look, views))
         return 0

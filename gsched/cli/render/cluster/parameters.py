@@ -68,6 +68,10 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "GPU_GROW_INTERVAL": ("How long a job with a range of GPUs runs before it may get more", "seconds"),
     "RESOURCE_RESERVE_PER_TASK": ("What rusage[] names without a method is reserved for each task", ""),
     "PREEXEC_EXCLUDE_HOST_EXIT_VALUES": ("Exit codes of pre-execution commands that keep a job off the host", ""),
+    "GLOBAL_EXIT_RATE": ("Jobs that may fail on a host before it is closed", ""),
+    "JOB_EXIT_RATE_DURATION": ("Within so much time", "minutes"),
+    "EXIT_RATE_TYPE": ("Ends that count for that", ""),
+    "ENABLE_EXIT_RATE_PER_SLOT": ("So many for each slot of the host", ""),
     "RESIZABLE_JOBS": (
         "Whether the slots of running jobs may change: N, Y, or auto (by themselves)",
         "",

@@ -94,6 +94,8 @@ def _record(host: HostView, *, topology: bool) -> Iterator[str]:
     yield f"{left(host.status, 14)} {host.cpu_factor:6.2f} {slots}\n\n"
     yield " CURRENT LOAD USED FOR SCHEDULING:\n" + load_table(host)
     yield "\n\n LOAD THRESHOLD USED FOR SCHEDULING:\n" + threshold_table(index.name for index in host.externals)
+    if host.exit_limit is not None:
+        yield "\n\n" + exception_table(host.exit_limit, host.exits)
     yield f"\n\n CONFIGURED AFFINITY CPU LIST: {host.affinity or 'all'}\n"
     if topology:
         yield "\n" + long_topology(host)
@@ -101,6 +103,13 @@ def _record(host: HostView, *, topology: bool) -> Iterator[str]:
         yield f'\n ADMIN ACTION COMMENT: "{printable(host.comment)}"\n'
     if host.notes:
         yield "\n NOTES:\n" + "".join(fold(f" {printable(sentence(note))};") for note in host.notes)
+
+
+def exception_table(limit: int, exits: int) -> str:
+    """EXIT_RATE, and how many attempts have failed."""
+    rows = ((" Threshold", limit), (" Load", exits))
+    table = "".join(f"\n{label:<10}{count:8.2f}" for label, count in rows)
+    return f" THRESHOLD AND LOAD USED FOR EXCEPTIONS:\n           JOB_EXIT_RATE{table}"
 
 
 class _Column:
