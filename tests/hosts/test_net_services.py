@@ -57,6 +57,7 @@ def port_of(cluster: SharedCluster, job: int) -> int:
     return int(cluster.field(job, "service_port"))
 
 
+@pytest.mark.nightly
 def test_it_is_reached_from_another_host_by_its_owner_and_whom_he_names_alone(lab: Lab) -> None:
     cluster = shared_cluster(lab, [lab.host("h1"), lab.host("h2")])
     a, b = cluster.hosts

@@ -130,6 +130,7 @@ def opening(ssh: SshHost, user: str) -> str:
     return str(ssh.run("head -c0 /var/lib/gpu", user).stderr)
 
 
+@pytest.mark.nightly
 def test_a_session_joins_the_job_of_its_user_and_ends_with_it(lab: Lab, open_ssh: Callable[[Host], SshHost]) -> None:
     first, host = lab.host("h1"), lab.host("h2")
     cluster = shared_cluster(lab, [first, host], sim_gpus="2:exclusive_process")

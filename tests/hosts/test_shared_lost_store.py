@@ -47,6 +47,7 @@ def test_no_number_is_used_again_before_the_agents_could_say_what_they_know(lab:
     assert b.run(["kill", "-0", str(pid)], check=False).returncode == 0, "the job goes on"
 
 
+@pytest.mark.nightly
 def test_what_runs_already_is_not_started_from_an_older_copy(lab: Lab) -> None:
     """Nor is it lost where the spool folder of its host was removed as well, while no agent was there."""
     a, b = lab.host("h1"), lab.host("h2")

@@ -40,6 +40,7 @@ def submit_some(cluster: Cluster, dice: random.Random, count: int) -> list[int]:
     return made
 
 
+@pytest.mark.nightly
 def test_history_of_real_daemons_is_decided_again(make_cluster: Any) -> None:
     cluster: Cluster = make_cluster("--hosts", "h1,h2", "--sim-gpus", "4:exclusive_process")
     dice = random.Random(20)

@@ -25,6 +25,8 @@ from gsched.model.event import ConfigApplied
 from gsched.store.eventlog import EventLog
 from gsched.store.safeguards import sealed_files
 
+pytestmark = pytest.mark.slow
+
 SECRET = "correct horse battery"
 
 

@@ -22,6 +22,8 @@ from gsched.door import protocol
 from gsched.door.protocol import frame
 from tests.support.property_examples import examples
 
+pytestmark = pytest.mark.slow
+
 GREETING = frame(protocol.HELLO, protocol.GREETING)
 LOST = b"gsched: the door closed the connection; the request may or may not have been carried out\n"
 Answer = Callable[[socket.socket], None]

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from app_installation import BOTH, KINDS, PATIENCE_S, Installation, finish, write_launcher
 
+pytestmark = pytest.mark.slow
+
 
 @BOTH
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from gsched.run.processes import process_tree
 from gsched.run.supervisor import attempt_folder
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
 
 class Doomed:

@@ -24,7 +24,7 @@ from gsched.run.attempts import lost_folders
 from gsched.run.order import AttemptLimits, JobStep
 from gsched.run.processes import process_tree
 
-pytestmark = [pytest.mark.fault, pytest.mark.needs_gcc]
+pytestmark = [pytest.mark.fault, pytest.mark.needs_gcc, pytest.mark.slow]
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done; "
 
 

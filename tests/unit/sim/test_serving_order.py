@@ -11,6 +11,8 @@ from gsched.model.queues.queue import Queue
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, Fate, World, simulated_config
 
+pytestmark = pytest.mark.slow
+
 HOSTS, GPUS, SLOTS = 3, 4, 512
 
 

@@ -27,7 +27,7 @@ from tests.support.serving_order.serving_oracle import judge
 from tests.support.serving_order.serving_verdict import Verdict
 from tests.support.serving_order.simulated_history import past_of
 
-HISTORIES, FORETOLD, CONSERVATIVE, NIGHTS = 60, 8, 8, 10_000
+HISTORIES, FORETOLD, CONSERVATIVE, NIGHTS = 20, 4, 4, 10_000
 AUDIT_EVERY = 200
 """Decisions."""
 SLOTS, GPUS = 512, 4

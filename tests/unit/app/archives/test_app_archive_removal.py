@@ -35,6 +35,8 @@ from gsched.model.views.start_estimate import StartEstimate
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EventLog]:

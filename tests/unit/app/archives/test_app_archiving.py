@@ -38,6 +38,8 @@ from gsched.model.event import JobForgotten, JobNoted
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EventLog]:
