@@ -285,11 +285,11 @@ def test_a_host_on_which_jobs_fail_is_closed_before_it_has_eaten_the_queue(clust
         waiting = cluster.submit("-m", "one two", "-o", "/dev/null", "true")
         allocation = cluster.wait(waiting)[0].allocation
         assert allocation is not None and allocation.first_host == "two"
-        assert [line.split()[0] for line in cluster.run("bhosts", "-x").stdout.splitlines()[1:]] == ["one"]
+        assert [line.split()[0] for line in cluster.run("ghosts", "-x").stdout.splitlines()[1:]] == ["one"]
         long = cluster.run("ghosts", "-l", "one").stdout
         assert "JOB_EXIT_RATE\n Threshold    2.00\n Load         3.00\n" in long
         comment = "eadmin: JOB EXIT THRESHOLD EXCEEDED (3 within 5 min)"
         assert f'ADMIN ACTION COMMENT: "{comment}"' in long
         cluster.run("gadmin", "hopen", "one")
-        assert f"Host <one> closed by administrator <eadmin> {comment}." in cluster.run("badmin", "hhist").stdout
+        assert f"Host <one> closed by administrator <eadmin> {comment}." in cluster.run("gadmin", "hhist").stdout
         assert cluster.run("ghosts", "-x").stdout == "There is no exceptional host found\n"
