@@ -190,9 +190,7 @@ def kill(cluster: Cluster, what: str) -> None:
     if what == "fork server":
         kill_and_wait(fork_server(cluster))
         return
-    name = f"agent-{cluster.host}" if what == "agent" else what
-    cluster.kill(name)
-    cluster.up()
+    cluster.kill(f"agent-{cluster.host}" if what == "agent" else what)
 
 
 @pytest.mark.fault
@@ -204,7 +202,8 @@ def test_who_is_killed_while_the_server_has_the_request_neither_loses_nor_repeat
     job = cluster.submit("--notify", f"{hook.url()},end", "true")
     first = hook.wait()
     kill(cluster, what)
-    hook.go_on.set()
+    hook.go_on.set()  # at once: who sends gives up after 20 seconds, and a start of daemons may take longer
+    cluster.up()
     settled(cluster, job, 1)
     assert [each.headers["Idempotency-Key"] for each in hook.received] == [first.headers["Idempotency-Key"]]
     assert history(cluster, job).count("Notice of the end sent") == 1
