@@ -66,7 +66,7 @@ def test_a_new_store_knows_its_version_and_its_cluster(store_file: Path) -> None
     assert (again.cluster_id, again.created_at) == (cluster_id, 1234.5)
     assert len(cluster_id) == 32
     again.close()
-    assert dict(sqlite3.connect(store_file).execute("select key, value from meta"))["schema_version"] == "12"
+    assert dict(sqlite3.connect(store_file).execute("select key, value from meta"))["schema_version"] == "13"
 
 
 def test_only_its_owner_can_read_a_store(store_file: Path) -> None:
@@ -148,19 +148,23 @@ def test_a_newer_store_is_refused_and_left_alone(store_file: Path) -> None:
     damage(store_file, "update meta set value = '99' where key = 'schema_version'")
     before = store_file.read_bytes()
     for reader in (EventLog, History):
-        with pytest.raises(Conflict, match=r"store.db has format 99, made by a newer gsched; this one knows up to 12$"):
+        with pytest.raises(Conflict, match=r"store.db has format 99, made by a newer gsched; this one knows up to 13$"):
             reader(store_file)
     assert store_file.read_bytes() == before
 
 
-def test_a_program_that_knows_no_coded_texts_refuses_a_store_that_has_them(
-    store_file: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("known", "what"),
+    [(3, "texts with codes"), (12, "that outputs are removed, and that jobs leave for an archive")],
+)
+def test_a_program_refuses_a_store_that_may_have_records_it_does_not_know(
+    store_file: Path, monkeypatch: pytest.MonkeyPatch, known: int, what: str
 ) -> None:
-    """It would set each job with a note aside, as if its record were damaged."""
+    """It would set each job with such a record aside, as if that were damaged."""
     EventLog(store_file).close()
-    monkeypatch.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:3])
+    monkeypatch.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:known])
     for reader in (EventLog, History):
-        with pytest.raises(Conflict, match=r"made by a newer gsched; this one knows up to 3$"):
+        with pytest.raises(Conflict, match=rf"made by a newer gsched; this one knows up to {known}$"):
             reader(store_file)
 
 
