@@ -140,7 +140,7 @@ NOTED: dict[str, str] = {
     "LSB_STAGE_* LSF_STAGE_IN_EXEC": "there is no data manager; gsub -f copies files",
     "RC_DEMAND_POLICY RC_RECLAIM_ACTION": "there is no resource connector",
     "AR_*": "a reservation is for one time, and jobs end by their own limits",
-    "LSB_EXCLUDE_HOST_PERIOD": "a host that is excluded for a job stays so until the job is requeued otherwise",
+    "LSB_EXCLUDE_HOST_PERIOD": "a host that is excluded for a job stays so",
     "ENABLE_JOB_INFO_BY_ADMIN_ROLE": "what gjobs shows is shown to everybody",
     "LSB_HUNG_JOB_THRESHOLD": "GPU_IDLE tells of jobs whose GPUs are idle",
 }
