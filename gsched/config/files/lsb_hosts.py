@@ -21,7 +21,7 @@ from gsched.config.grammar.values import host_name, integer
 from gsched.config.grammar.windows import parse_windows
 from gsched.config.names.external_groups import GroupProgram
 from gsched.config.names.grouping import is_pattern
-from gsched.config.parameters.exit_rates import exit_rate
+from gsched.config.parameters.retries import exit_rate
 from gsched.config.parameters.thresholds import load_names, threshold
 from gsched.model.hosts.host import ComputeMode, HostConfig
 from gsched.model.hosts.resource import Resource

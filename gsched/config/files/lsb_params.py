@@ -35,12 +35,11 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.names.external_groups import update_interval
-from gsched.config.parameters.exit_rates import read_exit_rates
 from gsched.config.parameters.job_limits import resizable_jobs
 from gsched.config.parameters.preemption import read_sparing
 from gsched.config.parameters.prices import read_prices
 from gsched.config.parameters.requirements import GPUS_OF_LSF, gpu_requirement
-from gsched.config.parameters.retries import exit_values, preexec_retries, retry_action
+from gsched.config.parameters.retries import exit_values, preexec_retries, read_exit_rates, retry_action
 from gsched.config.parameters.shares import read_factors
 from gsched.model.config import (
     GmemAction,

@@ -1,5 +1,5 @@
-"""RETRY, REQUEUE_EXIT_VALUES, SUCCESS_EXIT_VALUES, CHKPNT_SIGNAL, JOB_WARNING_ACTION and the retries of pre-execution
-commands as a file gives them. The forms of the first four are the business of gsched.model.jobs.
+"""RETRY, REQUEUE_EXIT_VALUES, SUCCESS_EXIT_VALUES, CHKPNT_SIGNAL, JOB_WARNING_ACTION, the retries of pre-execution
+commands and GLOBAL_EXIT_RATE as a file gives them. The forms of the first four are the business of gsched.model.jobs.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ import signal
 
 from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import show
-from gsched.config.grammar.values import KeyValues, integer
+from gsched.config.grammar.values import KeyValues, integer, yes_or_no
+from gsched.model.hosts.exit_rates import NO_LIMIT, ExitKind, ExitRates
 from gsched.model.jobs.job_signal import read_save_signal
 from gsched.model.jobs.requeue_exits import fault_in as requeue_fault_in
 from gsched.model.jobs.requeue_exits import success_fault_in
@@ -16,6 +17,8 @@ from gsched.model.jobs.retry import fault_in
 
 _PREEXEC_RETRIES = integer(1, 2**31 - 2)
 _NEVER_CAUGHT = ("KILL", "STOP")
+_LONGEST_MIN = 7 * 24 * 60
+"""Of JOB_EXIT_RATE_DURATION."""
 
 
 def retries(text: str) -> str:
@@ -71,3 +74,34 @@ def preexec_retries(settings: KeyValues) -> int | None:
     """LOCAL_MAX_PREEXEC_RETRY, or MAX_PREEXEC_RETRY, which is its older name."""
     older = settings.take("MAX_PREEXEC_RETRY", _PREEXEC_RETRIES, None)
     return settings.take("LOCAL_MAX_PREEXEC_RETRY", _PREEXEC_RETRIES, older)
+
+
+def exit_rate(text: str) -> int:
+    """EXIT_RATE: how many may fail."""
+    return integer(0, NO_LIMIT)(text)
+
+
+def read_exit_rates(settings: KeyValues) -> ExitRates:
+    """GLOBAL_EXIT_RATE and what goes with it."""
+    default = ExitRates()
+    most = settings.take("GLOBAL_EXIT_RATE", exit_rate, None)
+    return ExitRates(
+        most=None if most == NO_LIMIT else most,
+        within_s=settings.take("JOB_EXIT_RATE_DURATION", integer(1, _LONGEST_MIN), default.within_s // 60) * 60.0,
+        kinds=settings.take("EXIT_RATE_TYPE", _exit_kinds, default.kinds),
+        per_slot=settings.take("ENABLE_EXIT_RATE_PER_SLOT", yes_or_no, default.per_slot),
+    )
+
+
+def _exit_kinds(text: str) -> frozenset[ExitKind]:
+    found: set[ExitKind] = set()
+    for word in text.split():
+        try:
+            found.add(ExitKind(word.upper()))
+        except ValueError:
+            raise BadRequest(f"'{show(word)}' is none of {', '.join(ExitKind)}") from None
+    if found >= {ExitKind.ANY, ExitKind.OWN}:
+        raise BadRequest(f"{ExitKind.ANY} and {ExitKind.OWN} exclude each other")
+    if not found:
+        raise BadRequest(f"none of {', '.join(ExitKind)} is named")
+    return frozenset(found)

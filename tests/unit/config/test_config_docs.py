@@ -99,7 +99,7 @@ def test_the_limits_of_the_examples(config):
 
 
 @pytest.mark.parametrize(
-    "module", ["lsf_conf", "lsb_params", "lsb_queues", "job_limits", "lsb_resources", "queue_parameters", "exit_rates"]
+    "module", ["lsf_conf", "lsb_params", "lsb_queues", "job_limits", "lsb_resources", "queue_parameters", "retries"]
 )
 def test_every_parameter_that_is_read_is_told_of(module):
     told = set(re.findall(r"`([A-Za-z_/0-9]+)`", DOCUMENT))
