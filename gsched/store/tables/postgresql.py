@@ -38,7 +38,10 @@ _LOCK_WAIT = "10s"
 """How long a statement waits for another transaction of the store, which nobody but a master has."""
 _IDLE_TRANSACTION = "15s"
 """After so long without a statement the server ends a transaction: that of a master that was stopped in the middle."""
-_READERS = 8
+_READERS = 2
+"""Connections that stay open between questions: where many ask at once there are more, each for its question. A server
+has a hundred for all, and each master reads in several places.
+"""
 _DEFAULT_PORT = "5432"
 """What libpq takes for one that is left out among several."""
 _SINCE = (
