@@ -19,6 +19,8 @@ from app_installation import BOTH, KINDS, PATIENCE_S, PYTHON, Installation, fini
 
 from gsched.app import launch
 
+pytestmark = pytest.mark.slow
+
 
 @BOTH
 def test_the_command_sees_its_callers_surroundings(house: Installation, tmp_path: Path, door: bool) -> None:

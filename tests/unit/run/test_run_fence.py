@@ -25,6 +25,8 @@ from gsched.run.fence.v2 import program
 from gsched.run.order import Fence, JobStep
 from gsched.run.processes import process_tree
 
+pytestmark = pytest.mark.slow
+
 CHARACTER, BLOCK = 2, 1
 
 
