@@ -154,11 +154,14 @@ def test_a_newer_store_is_refused_and_left_alone(store_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "what"),
-    [(3, "texts with codes"), (12, "that outputs are removed, and that jobs leave for an archive")],
+    "known",
+    [
+        pytest.param(3, id="texts with codes"),
+        pytest.param(12, id="outputs that are removed, jobs that leave for an archive"),
+    ],
 )
 def test_a_program_refuses_a_store_that_may_have_records_it_does_not_know(
-    store_file: Path, monkeypatch: pytest.MonkeyPatch, known: int, what: str
+    store_file: Path, monkeypatch: pytest.MonkeyPatch, known: int
 ) -> None:
     """It would set each job with such a record aside, as if that were damaged."""
     EventLog(store_file).close()
