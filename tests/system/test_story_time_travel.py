@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 import pytest
 from live_cluster import Cluster
 
+from gsched.core.scheduling_cycles import REASONS_STAND_S
+from gsched.master.engine_thread import RENEW_REASONS_S
+
 pytestmark = pytest.mark.system
 
 LISTINGS = (
@@ -21,6 +24,8 @@ LISTINGS = (
     ("gqueues", "-w"),
     ("gqueues", "-l"),
 )
+REST_S = REASONS_STAND_S + 2 * RENEW_REASONS_S
+"""So long reasons may stand that were found before something happened, which a look at the past finds anew."""
 
 
 def shown(cluster: Cluster, at: str = "") -> list[tuple[int, str, str]]:
@@ -36,10 +41,13 @@ def shown(cluster: Cluster, at: str = "") -> list[tuple[int, str, str]]:
 def moment(cluster: Cluster) -> tuple[str, list[tuple[int, str, str]]]:
     """A time at which nothing happened, as --at takes it, and what was shown before and after it."""
     deadline = time.monotonic() + 120
+    since, before = time.monotonic(), shown(cluster)
     while True:
-        before = shown(cluster)
         at = time.time()
-        if (found := shown(cluster)) == before:
+        found = shown(cluster)
+        if found != before:
+            since, before = time.monotonic(), found
+        elif time.monotonic() - since > REST_S:
             return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f"), found
         assert time.monotonic() < deadline, "the cluster does not come to rest"
 

@@ -139,7 +139,7 @@ def test_a_run_that_was_killed_while_it_removed_is_gone_on_with(
 
 
 def test_what_the_store_needs_is_removed_later(log: EventLog, folder: Path) -> None:
-    why = "the next start of the master may need the others: say it again when more has happened"
+    why = "the next start of the master may need the others: say it again while it runs"
     said = archived(log.place, folder, OCTOBER, Removing(log))
     assert said[-1] == f"2026-09: 0 of 5 jobs are no longer in the store; {why}"
     assert {part.state for part in read_manifest(folder).parts} == {PartState.VERIFIED}
