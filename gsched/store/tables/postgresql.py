@@ -49,14 +49,25 @@ _SINCE = (
     (170_000, "SET transaction_timeout = 0"),
 )
 """Limits that a site may have set for all sessions, and the version (as server_version_num) that brought each."""
-_READ_ONLY = ("SET default_transaction_read_only = on", "SET idle_in_transaction_session_timeout = '5min'")
+_NOTICES_LOSS = (
+    f"SET tcp_keepalives_idle = {_KEEPALIVE_S}",
+    f"SET tcp_keepalives_interval = {_KEEPALIVE_S}",
+    f"SET tcp_keepalives_count = {_KEEPALIVES}",
+    f"SET tcp_user_timeout = {_USER_TIMEOUT_MS}",
+)
+"""The server ends the sessions of a host that was lost soon; by default it keeps each for two hours, and one for which
+it has none left refuses the master that is to lead.
+"""
+_READ_ONLY = (
+    "SET default_transaction_read_only = on",
+    "SET idle_in_transaction_session_timeout = '5min'",
+    *_NOTICES_LOSS,
+)
 _WRITING = (
     f"SET lock_timeout = '{_LOCK_WAIT}'",
     "SET statement_timeout = 0",
     f"SET idle_in_transaction_session_timeout = '{_IDLE_TRANSACTION}'",
-    f"SET tcp_keepalives_idle = {_KEEPALIVE_S}",
-    f"SET tcp_keepalives_interval = {_KEEPALIVE_S}",
-    f"SET tcp_keepalives_count = {_KEEPALIVES}",
+    *_NOTICES_LOSS,
 )
 
 _answered: dict[str, tuple[str, str]] = {}

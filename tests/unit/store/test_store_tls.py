@@ -13,8 +13,10 @@ from store_samples import batch_of, job_row
 
 from gsched.app.installation.authority import Authority, make_authority
 from gsched.base.errors import GschedError, Unavailable
+from gsched.model.store_url import parse_store_url
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
+from gsched.store.tables.postgresql import reader_engine, writer_engine
 from gsched.store.transfer import copy_whole_store
 from tests.support.certificates import write_certificate
 from tests.support.needed_postgresql import needed_server
@@ -95,3 +97,15 @@ def test_one_that_does_not_is_refused_in_one_line(
 def test_verify_ca_asks_for_no_name(tls: TlsServer, tmp_path: Path) -> None:
     with closing(EventLog(tls.url(f"sslmode=verify-ca&sslrootcert={tls.right}", "elsewhere"), folder=tmp_path)) as log:
         assert log.append(batch_of(1)) == 3
+
+
+@pytest.mark.parametrize("made", [reader_engine, writer_engine])
+def test_the_server_misses_soon_who_was_lost(tls: TlsServer, made: Any) -> None:
+    """By default it keeps the session of a host without power for two hours."""
+    url = tls.url(f"sslmode=verify-ca&sslrootcert={tls.right}", "elsewhere")
+    names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout")
+    engine = made(parse_store_url(url))
+    with engine.connect() as connection:
+        found = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
+    engine.dispose()
+    assert found == ["5", "5", "3", "15000"]
