@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from gsched import __version__
@@ -24,7 +25,7 @@ from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.job_container import device_minors
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.attempts.pam_limits import PamLimits, session_words
-from gsched.agent.background_tasks import BackgroundTasks
+from gsched.agent.background_tasks import BackgroundTasks, for_ever
 from gsched.agent.gpu.gpu_guard import GpuGuard
 from gsched.agent.gpu.gpu_moves import MoveTools
 from gsched.agent.gpu.mps_for_jobs import Mps
@@ -182,16 +183,16 @@ class Agent:
             await logins.open()
         self._manager.ready(f"host {self._host}: {adopted} attempts adopted, no session with the master yet")
         works = (
-            self._make_sessions(relay).keep(),
-            self._sample_usage(),
-            self._tell_steps(),
-            self._attempts.limit_outputs(),
-            self._attempts.limit_kept_outputs(),
-            self._attempts.gpu_use.keep(),
-            self._attempts.services.keep(),
-            keep_fed(self._manager, lambda: True),
+            self._make_sessions(relay).keep,
+            self._sample_usage,
+            self._tell_steps,
+            self._attempts.limit_outputs,
+            self._attempts.limit_kept_outputs,
+            self._attempts.gpu_use.keep,
+            self._attempts.services.keep,
+            partial(keep_fed, self._manager, lambda: True),
         )
-        workers = [asyncio.create_task(work) for work in works]
+        workers = [asyncio.create_task(for_ever(work)) for work in works]
         await self._stop.wait()
         self._manager.stopping()
         await asyncio.to_thread(self._note_shutdown)
