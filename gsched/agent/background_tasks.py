@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from gsched.model.ledgers.host_ledger import AttemptKey
 
 log = logging.getLogger(__name__)
-AGAIN_S = 10.0
-"""Seconds after which work that should go on for ever, and has failed, is begun anew."""
 
 
 class BackgroundTasks:
@@ -52,18 +50,6 @@ class BackgroundTasks:
     def _drop_order(self, key: AttemptKey, task: asyncio.Task[None]) -> None:
         if self._last_order.get(key) is task:
             del self._last_order[key]
-
-
-async def for_ever(work: Callable[[], Coroutine[Any, Any, None]], again_s: float = AGAIN_S) -> None:
-    """Work that goes on as long as the agent. Where it fails in a way that nobody has thought of, the log says so, and
-    it begins anew after `again_s` seconds: an agent without it would look well, and do only a part of its own.
-    """
-    while True:
-        try:
-            return await work()
-        except Exception:
-            log.exception("%s has failed, and begins anew in %g s", getattr(work, "__qualname__", work), again_s)
-        await asyncio.sleep(again_s)
 
 
 async def _after(before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:

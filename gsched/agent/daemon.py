@@ -25,7 +25,7 @@ from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.job_container import device_minors
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.attempts.pam_limits import PamLimits, session_words
-from gsched.agent.background_tasks import BackgroundTasks, for_ever
+from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.gpu.gpu_guard import GpuGuard
 from gsched.agent.gpu.gpu_moves import MoveTools
 from gsched.agent.gpu.mps_for_jobs import Mps
@@ -44,6 +44,7 @@ from gsched.agent.tasks.step_desk import StepDesk
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.clock import SystemClock
 from gsched.base.coded_text import AnyText
+from gsched.base.endless_work import for_ever
 from gsched.base.errors import Conflict
 from gsched.base.ids import attempt_name
 from gsched.base.machine.gpu_lock import places

@@ -237,6 +237,24 @@ def test_who_is_not_proven_gets_nothing_and_is_logged(played: Played) -> None:
     played(story)
 
 
+@pytest.mark.parametrize("problem", [PermissionDenied("revoked"), RuntimeError("never thought of")])
+def test_a_stream_ends_when_its_caller_would_be_let_in_no_more(
+    played: Played, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    """Also where that cannot be told."""
+    monkeypatch.setattr("gsched.master.access.request_gate.LOOK_S", 0.02)
+
+    async def story(setting: Setting) -> None:
+        async def still(context: Any, caller: ProvenCaller) -> ProvenCaller:
+            raise problem
+
+        setting.auth.still = still  # type: ignore[method-assign]
+        with pytest.raises(GschedError, match=str(problem)):
+            await setting.ask(lambda client: list(client.jobs()))
+
+    played(story)
+
+
 def test_a_call_without_a_rule_is_answered_to_nobody(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(RULES, "Scheduler.Cluster")
 

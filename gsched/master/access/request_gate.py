@@ -19,7 +19,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
-from gsched.base.errors import BadRequest, GschedError, PermissionDenied
+from gsched.base.errors import BadRequest, GschedError, Internal, PermissionDenied
 from gsched.core.authorization import ROOT, ROOT_DENIED, cluster_denied
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.audit_texts import outcome, wanted
@@ -340,6 +340,9 @@ class _Watch:
                 await look()
             except GschedError as error:
                 self.refusal = error
+            except Exception as error:  # whoever cannot be looked at is not let in either
+                log.exception("whether the caller of a stream is still let in cannot be told")
+                self.refusal = Internal(f"whether you are still let in cannot be told: {error}")
         if self._answering is not None:
             self._answering.cancel()
 
