@@ -78,7 +78,7 @@ class Cluster:
 
     def submit(self, *words: str, **env: str) -> int:
         """gsub; returns the job's number."""
-        done = self.run("gsub", *words, **env)
+        done = self.run("gsub", *words, stdin="", check=True, **env)  # named, or mypy takes `env` for them too
         found = re.search(r"Job <(\d+)>", done.stdout)
         assert found is not None, done.stdout + done.stderr
         return int(found[1])
