@@ -44,9 +44,9 @@ from gsched.agent.tasks.step_desk import StepDesk
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.clock import SystemClock
 from gsched.base.coded_text import AnyText
-from gsched.base.endless_work import for_ever
 from gsched.base.errors import Conflict
 from gsched.base.ids import attempt_name
+from gsched.base.machine.endless_work import for_ever
 from gsched.base.machine.gpu_lock import places
 from gsched.base.machine.root_owned import who_may_change
 from gsched.base.machine.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed

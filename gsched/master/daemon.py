@@ -17,8 +17,8 @@ import grpc.aio
 from gsched import __version__
 from gsched.base.clock import SystemClock
 from gsched.base.coded_text import coded
-from gsched.base.endless_work import for_ever
 from gsched.base.errors import LSF_FAILURE, Conflict
+from gsched.base.machine.endless_work import for_ever
 from gsched.base.machine.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.configuration import Loaded, load
 from gsched.core.command import AttemptEnded, NoticeSettled, RaiseNumbers, RenewStore
@@ -187,11 +187,10 @@ class Master:
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
         self._begun.set()
         renew = partial(self._renew, services)
-        works = (partial(follow_time, self._config_now, renew), partial(follow_groups, self._config_now, renew))
-        following = [asyncio.create_task(for_ever(work)) for work in works]
+        works = [partial(each, self._config_now, renew) for each in (follow_time, follow_groups)]
+        following = [feeding, *(asyncio.create_task(for_ever(work)) for work in works)]
         await self._until_signal()
         self._manager.stopping()
-        feeding.cancel()
         for each in following:
             each.cancel()
         stopping = asyncio.gather(*(server.stop(SHUTDOWN_GRACE_S) for server in servers))

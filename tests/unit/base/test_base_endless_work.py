@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from gsched.base.endless_work import for_ever
 from gsched.base.errors import ResourceExhausted
+from gsched.base.machine.endless_work import for_ever
 
 
 def test_it_begins_anew_where_it_fails(caplog: pytest.LogCaptureFixture) -> None:
