@@ -24,7 +24,7 @@ from gsched.config.parameters.job_limits import default_and_maximum, job_limits,
 from gsched.config.parameters.preemption import check_preemption, read_sparing
 from gsched.config.parameters.requirements import RequirementJudge
 from gsched.config.parameters.retries import preexec_retries
-from gsched.config.parameters.shares import FACTORS, read_factors
+from gsched.config.parameters.shares import FACTORS, SHARE_QUEUES, read_factors, with_shared_trees
 from gsched.config.parameters.thresholds import load_names, threshold
 from gsched.model.hosts.resource import Resource
 from gsched.model.queues.queue import Queue, Threshold
@@ -36,7 +36,8 @@ _RESERVE = re.compile(r"MAX_RESERVE_TIME\s*\[\s*([0-9]{1,6})\s*\]", re.IGNORECAS
 def read_queues(sections: Sequence[ConfigSection], known: Known, findings: Findings) -> dict[str, Queue]:
     """All queues by name in file order. Every problem goes to `findings`; that there is no queue is the caller's."""
     queues: dict[str, Queue] = {}
-    preempting: dict[str, SourcePlace] = {}
+    places: dict[str, dict[str, SourcePlace]] = {name: {} for name in ("PREEMPTION", "FAIRSHARE", SHARE_QUEUES)}
+    """Parameter that concerns other queues -> queue -> where it is set."""
     for section in sections:
         if findings.is_full(section.at.path):
             break
@@ -53,11 +54,11 @@ def read_queues(sections: Sequence[ConfigSection], known: Known, findings: Findi
             findings.error(section.at, f"queue {queue.name} is defined twice (first at {queues[queue.name].source})")
             continue
         queues[queue.name] = queue
-        at = settings.place("PREEMPTION")
-        if at is not None:
-            preempting[queue.name] = at
-    check_preemption(queues, preempting, findings)
-    return queues
+        for name, of_queues in places.items():
+            if (at := settings.place(name)) is not None:
+                of_queues[queue.name] = at
+    check_preemption(queues, places["PREEMPTION"], findings)
+    return with_shared_trees(queues, places[SHARE_QUEUES], places["FAIRSHARE"], findings)
 
 
 def _read_queue(
@@ -127,6 +128,9 @@ def _note(settings: KeyValues, queue: Queue, findings: Findings) -> None:
     at = settings.place("MAX_PLAN_DELAY")
     if at is not None and not queue.reserved_jobs:
         findings.note(at, "MAX_PLAN_DELAY has no effect: RESERVATION is none")
+    at = settings.place("DISPATCH_ORDER")
+    if at is not None and not queue.share_queues:
+        findings.note(at, f"DISPATCH_ORDER has no effect: the queue has no {SHARE_QUEUES}")
     for name in FACTORS if settings.place("FAIRSHARE") is None else ():
         at = settings.place(name)
         if at is not None:

@@ -44,7 +44,7 @@ from gsched.config.parameters.retries import (
     success_values,
     warning_signal,
 )
-from gsched.config.parameters.shares import fairshare
+from gsched.config.parameters.shares import fairshare, other_queues, queue_order
 from gsched.config.parameters.thresholds import terminate_when
 from gsched.model.config import Timing
 from gsched.model.hosts.resource import Resource
@@ -192,6 +192,8 @@ PARAMETERS = (
     QueueParameter("STOP_COND", "stop_cond", lambda known: known.judge.condition, str),
     QueueParameter("RESUME_COND", "resume_cond", lambda known: known.judge.condition, str),
     QueueParameter("FAIRSHARE", "fairshare", lambda known: lambda text: fairshare(text, known.users.groups)),
+    QueueParameter("FAIRSHARE_QUEUES", "share_queues", _always(other_queues)),
+    QueueParameter("DISPATCH_ORDER", "serves_queues_in_order", _always(queue_order)),
     QueueParameter("PREEMPTION", "preemption", _always(preemption), _preemption),
     QueueParameter("RESERVATION", "reserved_jobs", _always(reservation), reservation_text),
     QueueParameter("MAX_PLAN_DELAY", "plan_delay", _always(real(0, 1000)), _number),

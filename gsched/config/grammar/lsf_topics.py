@@ -157,7 +157,7 @@ REFUSED: dict[str, str] = {
     "MIG CHKPNT CHKPNT_*": "a job saves its state itself, by a signal of its choice: gsub --signal, CHKPNT_SIGNAL",
     "MANDATORY_EXTSCHED DEFAULT_EXTSCHED LSF_DEFAULT_EXTSCHED TOPOLOGY DC_RES_REQ": "there are no external schedulers",
     "APS_PRIORITY ABSOLUTE_PRIORITY": "the order is that of queue, fairshare and -sp; see policies.md",
-    "SLOT_POOL SLOT_SHARE MAX_SLOTS_IN_POOL USE_PRIORITY_IN_POOL FAIRSHARE_QUEUES QUEUE_GROUP DISPATCH_ORDER": (
+    "SLOT_POOL SLOT_SHARE MAX_SLOTS_IN_POOL USE_PRIORITY_IN_POOL QUEUE_GROUP": (
         "fairshare is a queue's own; one queue with user groups that hold shares does the same"
     ),
     "ALLOCATION_PLANNER PLAN LSB_PLAN_KEEP_RESERVE": "RESERVATION says how starts are planned",

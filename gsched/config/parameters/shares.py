@@ -1,19 +1,25 @@
-"""USER_SHARES: how a fairshare policy divides a queue, or a group what it was given.
+"""USER_SHARES: how a fairshare policy divides a queue, or a group what it was given; which queues it divides together.
 
-    FAIRSHARE = USER_SHARES[[name, shares] ...]
+    FAIRSHARE        = USER_SHARES[[name, shares] ...]
+    FAIRSHARE_QUEUES = short night
+    DISPATCH_ORDER   = QUEUE
 
-And the weights of what has been used. Source: lsb.queues(5), FAIRSHARE; lsb.users(5), USER_SHARES; lsb.params(5).
+And the weights of what has been used. Source: lsb.queues(5), FAIRSHARE, FAIRSHARE_QUEUES, DISPATCH_ORDER; "Configuring
+cross-queue fair share" of LSF 10.1; lsb.users(5), USER_SHARES; lsb.params(5).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from gsched.base.errors import BadRequest
-from gsched.config.grammar.findings import show, suggestion
-from gsched.config.grammar.values import KeyValues, integer, real, user_name, yes_or_no
+from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
+from gsched.config.grammar.values import KeyValues, integer, queue_name, real, user_name, yes_or_no
+from gsched.model.queues.queue import Queue
 from gsched.model.queues.user import Share
 
 _SHARES = integer(1, 2**31 - 2)
@@ -21,6 +27,7 @@ _ONE = re.compile(r"\s*\[([^\[\],]*),([^\[\],]*)\]\s*,?")
 _POLICY = re.compile(r"USER_SHARES\s*\[(.*)\]", re.IGNORECASE | re.DOTALL)
 REMAINDERS = ("default", "others")
 """Each other user; all other users together."""
+SHARE_QUEUES = "FAIRSHARE_QUEUES"
 
 _FACTOR = real(0, 1e6)
 
@@ -97,3 +104,89 @@ def _name(name: str, groups: Collection[str]) -> str:
             raise BadRequest(f"{show(name)}: there is no user group {show(name[:-1])} in lsb.users{near}")
         return name
     return user_name(name)
+
+
+def other_queues(text: str) -> tuple[str, ...]:
+    """FAIRSHARE_QUEUES; whether the queues exist is for `with_shared_trees`. Raises BadRequest."""
+    names = tuple(queue_name(word) for word in text.split())
+    if not names:
+        raise BadRequest("no queue is named")
+    return tuple(dict.fromkeys(names))
+
+
+def queue_order(text: str) -> bool:
+    """DISPATCH_ORDER. Raises BadRequest."""
+    if text.strip().upper() != "QUEUE":
+        raise BadRequest(f"'{show(text)}' is not QUEUE")
+    return True
+
+
+def with_shared_trees(
+    queues: Mapping[str, Queue],
+    places: Mapping[str, SourcePlace],
+    own_shares: Mapping[str, SourcePlace],
+    findings: Findings,
+) -> dict[str, Queue]:
+    """The queues, those of one share tree with the FAIRSHARE and the factors of the first, and with the names of all.
+
+    `places`: where FAIRSHARE_QUEUES is set; `own_shares`: where FAIRSHARE is. A set that cannot be is reported, and its
+    queues stay as they are.
+    """
+    found, taken = dict(queues), dict.fromkeys(places, "")
+    for name, at in places.items():
+        owner = queues[name]
+        names = (name, *owner.share_queues)
+        if not _makes_sense(owner, queues, taken, at, findings):
+            continue
+        for each in owner.share_queues:
+            taken[each] = name
+            if each in own_shares:
+                findings.note(own_shares[each], f"FAIRSHARE has no effect: that of {name} divides {each} too")
+        for each in names:
+            found[each] = replace(
+                queues[each],
+                fairshare=owner.fairshare,
+                factors=owner.factors,
+                share_queues=names,
+                serves_queues_in_order=owner.serves_queues_in_order,
+            )
+        if not owner.serves_queues_in_order:
+            _check_range(names, queues, at, findings)
+    return found
+
+
+def _makes_sense(
+    owner: Queue, queues: Mapping[str, Queue], taken: Mapping[str, str], at: SourcePlace, findings: Findings
+) -> bool:
+    problems = list(_problems(owner, queues, taken))
+    for problem in problems:
+        findings.error(at, f"{SHARE_QUEUES}: {problem}")
+    return not problems
+
+
+def _problems(owner: Queue, queues: Mapping[str, Queue], taken: Mapping[str, str]) -> Sequence[str]:
+    problems = [] if owner.fairshare is not None else [f"queue {owner.name} has no FAIRSHARE, which is to divide them"]
+    for name in owner.share_queues:
+        if name == owner.name:
+            problems.append(f"queue {name} names itself")
+        elif name not in queues:
+            problems.append(f"queue {name} is not defined in lsb.queues{suggestion(name, queues)}")
+        elif taken.get(name) == "":
+            problems.append(f"queue {name} has {SHARE_QUEUES} of its own")
+        elif name in taken:
+            problems.append(f"queue {name} is divided by the FAIRSHARE of {taken[name]} already")
+    return problems
+
+
+def _check_range(names: tuple[str, ...], queues: Mapping[str, Queue], at: SourcePlace, findings: Findings) -> None:
+    """Users come by their shares, whatever queue their jobs are in, so that no other queue can come in between."""
+    priorities = [queues[name].priority for name in names]
+    least, most = min(priorities), max(priorities)
+    for queue in queues.values():
+        if queue.name not in names and least <= queue.priority <= most:
+            within = f"{least}" if least == most else f"{least} to {most}"
+            findings.error(
+                at,
+                f"{SHARE_QUEUES}: the priority {queue.priority} of queue {queue.name} lies within {within}, the "
+                f"priorities of {', '.join(names)}: choose another one, or set DISPATCH_ORDER = QUEUE",
+            )

@@ -23,8 +23,8 @@ from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_claims import LimitClaim
 from gsched.policy.match.host_refusals import host_refusals
 from gsched.policy.order import order_rules
+from gsched.policy.order.fairshare import queue_priority
 from gsched.policy.order.order_rules import OrderVerdict
-from gsched.policy.order.serving_order import queue_priority
 from gsched.policy.requirement.demand_cache import Demands
 from gsched.policy.requirement.reasons import Reason
 

@@ -30,8 +30,8 @@ from gsched.model.views.job_comparison import ComparedJob, JobComparison
 from gsched.model.views.view import ShareView
 from gsched.policy.backfill.reservation_table import coming_first
 from gsched.policy.future.future_ledgers import Future
+from gsched.policy.order.fairshare import queue_priority
 from gsched.policy.order.order_rules import OrderedJob, OrderVerdict, who_is_first
-from gsched.policy.order.serving_order import queue_priority
 from gsched.policy.requirement.demand_cache import Demands
 
 LOOKING = 1_500

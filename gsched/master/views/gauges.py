@@ -78,7 +78,7 @@ def _shares(engine: Engine, snapshot: Snapshot) -> dict[str, tuple[ShareView, ..
             continue
         tree = tree_of(snapshot, queue)
         for each in kept:
-            if each.bucket.queue == queue.name:
+            if each.bucket.queue in (queue.share_queues or (queue.name,)):
                 tree.keep(tree.leaf(each.bucket.user, each.bucket.user_group), each.slots)
         rows[queue.name] = tuple(tree.rows())
     return rows

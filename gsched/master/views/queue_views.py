@@ -76,7 +76,8 @@ def _view(
     waiting: int,
     gpu_hosts: Collection[str],
 ) -> QueueView:
-    factors = {} if queue.fairshare is None else _factors(factors_of(config.params.factors, queue, gpu_hosts))
+    owner = config.queues.get(queue.share_owner, queue)
+    factors = {} if queue.fairshare is None else _factors(factors_of(config.params.factors, owner, gpu_hosts))
     stated = config.params.factors.keys() | queue.factors.keys()
     pending = slots.get(JobState.PEND, 0) + slots.get(JobState.PSUSP, 0)
     started = sum(slots.get(each, 0) for each in STARTED)
@@ -164,6 +165,8 @@ def _number(value: float | None) -> str:
 def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[tuple[str, str]]:
     """Parameters by LSF's names; only what is set. Printing orders them."""
     given = {
+        "FAIRSHARE_QUEUES": " ".join(queue.share_queues),
+        "DISPATCH_ORDER": "QUEUE" if queue.serves_queues_in_order and queue.share_owner == queue.name else "",
         "USER_SHARES": " ".join(f"[{share.name}, {share.shares}]" for share in queue.fairshare or ()),
         **dict(shown_parameters(queue)),
         "EXCLUDED_USERS": " ".join(queue.excluded_users),

@@ -146,6 +146,10 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """TERMINATE_WHEN: `LOAD`, `WINDOW`, `PREEMPT`: a job that would be suspended for it is ended instead."""
     fairshare: tuple[Share, ...] | None = None
     """USER_SHARES; None: first come first served."""
+    share_queues: tuple[str, ...] = ()
+    """FAIRSHARE_QUEUES: the queues of one share tree, first the one whose FAIRSHARE divides all; empty: it is alone."""
+    serves_queues_in_order: bool = False
+    """DISPATCH_ORDER=QUEUE: of one share tree the queue of larger PRIORITY first, and then users by their shares."""
     factors: dict[str, float] = {}
     """Fields of FairshareFactors that the queue states."""
     preemption: Preemption = Preemption()
@@ -168,6 +172,11 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     accept_interval_s: float | None = None
     """JOB_ACCEPT_INTERVAL x MBD_SLEEP_TIME; None: as for the cluster."""
     source: str = ""
+
+    @property
+    def share_owner(self) -> str:
+        """The queue whose FAIRSHARE divides it, where any does: itself, or that of its share tree's."""
+        return self.share_queues[0] if self.share_queues else self.name
 
     @property
     def max_plan_delay(self) -> float:

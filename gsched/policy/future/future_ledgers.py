@@ -21,7 +21,7 @@ from gsched.policy.future.started_later import NOBODY, StartedLater
 from gsched.policy.match.fit_condition import RoomCondition, refusal
 from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.match.room_conditions import beside_devices
-from gsched.policy.order.serving_order import queue_priority
+from gsched.policy.order.fairshare import queue_priority
 
 OVERRUN_S = 60.0
 """A job this long beyond its run limit is no longer expected to end soon: its end is unknown."""

@@ -9,6 +9,7 @@ FAIRSHARE, and lsb.users(5), USER_SHARES.
         .placed(leaf, slots, gpus)               a job of his was given a place in this cycle
         .rows() -> list[ShareView]               the tables of gqueues -l and -r
     tree_of(snapshot, queue) -> ShareTree
+    serving_priority(queues, name) -> int        when the turn of a queue comes
 """
 
 from __future__ import annotations
@@ -29,6 +30,21 @@ counts by default where hosts have GPUs.
 _EQUAL = (Share("default", 1),)
 DEFAULT, OTHERS = "default", "others"
 EVERYBODY = "all"
+
+
+def queue_priority(queues: Mapping[str, Queue], name: str) -> int:
+    """PRIORITY of the queue; 0 where it no longer exists."""
+    return queues[name].priority if name in queues else 0
+
+
+def serving_priority(queues: Mapping[str, Queue], name: str) -> int:
+    """The priority at which jobs of the queue are come to: PRIORITY. Queues of one share tree without DISPATCH_ORDER
+    are come to together, at the largest of theirs: users have one priority across them.
+    """
+    queue = queues.get(name)
+    if queue is None or not queue.share_queues or queue.serves_queues_in_order:
+        return queue_priority(queues, name)
+    return max(queue_priority(queues, each) for each in queue.share_queues)
 
 
 def member_name(user: str, user_group: str) -> str:
@@ -251,10 +267,21 @@ def load_of(use: FairshareUse, factors: FairshareFactors) -> float:
 
 
 def tree_of(snapshot: Snapshot, queue: Queue) -> ShareTree:
-    """The share tree of a queue as a cycle sees it."""
-    use = snapshot.shares.get(queue.name, {})
-    factors = snapshot.factors.get(queue.name) or FairshareFactors()
-    return ShareTree(queue, use, factors, snapshot.user_groups, snapshot.group_shares)
+    """The share tree of a queue as a cycle sees it; of several queues of one tree that of the first of them."""
+    owner = snapshot.queues.get(queue.share_owner, queue)
+    factors = snapshot.factors.get(owner.name) or FairshareFactors()
+    return ShareTree(owner, _use_of(snapshot, owner), factors, snapshot.user_groups, snapshot.group_shares)
+
+
+def _use_of(snapshot: Snapshot, owner: Queue) -> Mapping[str, FairshareUse]:
+    """Member -> what he has used of all queues of the tree."""
+    if not owner.share_queues:
+        return snapshot.shares.get(owner.name, {})
+    found: dict[str, FairshareUse] = {}
+    for name in owner.share_queues:
+        for member, use in snapshot.shares.get(name, {}).items():
+            found[member] = _sum(found[member], use) if member in found else use
+    return found
 
 
 def _sum(a: FairshareUse, b: FairshareUse) -> FairshareUse:

@@ -1,15 +1,16 @@
 """Turns in a queue with fairshare: whose job is next, from the top of its share tree down.
 
-It knows nothing of hosts, and nothing of other queues.
+Queues of one share tree take turns together: of one user those of the queue of larger PRIORITY come first. It knows
+nothing of hosts, and nothing of queues outside the tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from gsched.model.scheduling.snapshot import Bucket, JobLine, RequirementClass
+from gsched.model.scheduling.snapshot import Bucket, JobLine
 from gsched.policy.order.arrival_order import BUCKET, KIND, ArrivalEntry, ClassInQueue, next_of
 from gsched.policy.order.fairshare import ShareNode, ShareTree
 
@@ -25,9 +26,15 @@ class ShareTurns:
     """
 
     def __init__(
-        self, tree: ShareTree, kinds: Mapping[RequirementClass, ClassInQueue], dropped: Container[Bucket]
+        self,
+        tree: ShareTree,
+        kinds: Iterable[ClassInQueue],
+        dropped: Container[Bucket],
+        priorities: Mapping[str, int] | None = None,
     ) -> None:
-        self._kinds = list(kinds.values())
+        """`priorities`: PRIORITY of queues of one share tree."""
+        self._kinds = list(kinds)
+        priorities = priorities or {}
         self._turns: dict[ShareNode, _Group] = {tree.root: _Group(tree.root)}
         self._root = self._turns[tree.root]
         owners: dict[ShareNode, _Owner] = {}
@@ -40,7 +47,7 @@ class ShareTurns:
                 if owner is None:
                     owner = owners[leaf] = _Owner(leaf, dropped)
                     self._join(owner)
-                owner.lines.append((bucket, line, kind))
+                owner.add(-priorities.get(kind.queue, 0), bucket, line, kind)
 
     def head(self) -> ArrivalEntry | None:
         """The next to be served."""
@@ -63,32 +70,45 @@ class ShareTurns:
 
 
 class _Owner:
-    """A user in a share tree: the heap of his buckets' heads, made when it is his turn for the first time."""
+    """A user in a share tree: the heap of his buckets' heads, made when it is his turn for the first time; of further
+    queues of the tree when those before have none of his jobs left.
+    """
 
-    __slots__ = ("_dropped", "_heap", "lines", "node")
+    __slots__ = ("_dropped", "_heap", "_lines", "level", "node")
 
     def __init__(self, node: ShareNode, dropped: Container[Bucket]) -> None:
         self.node = node
-        self.lines: list[tuple[Bucket, JobLine, ClassInQueue]] = []
+        self.level = 0
+        """The negative of PRIORITY of the queue that his head is of."""
+        self._lines: dict[int, list[tuple[Bucket, JobLine, ClassInQueue]]] = {}
+        """Level -> what has not been opened yet."""
         self._dropped = dropped
-        self._heap: list[ArrivalEntry] | None = None
+        self._heap: list[ArrivalEntry] = []
+
+    def add(self, level: int, bucket: Bucket, line: JobLine, kind: ClassInQueue) -> None:
+        self._lines.setdefault(level, []).append((bucket, line, kind))
 
     def head(self) -> ArrivalEntry | None:
+        while True:
+            heap = self._heap
+            while heap:
+                first = heap[0]
+                if first[KIND].dead or (self._dropped and first[BUCKET] in self._dropped):
+                    heappop(heap)
+                else:
+                    return first
+            if not self._lines:
+                return None
+            self._open_next()
+
+    def _open_next(self) -> None:
         heap = self._heap
-        if heap is None:
-            heap = self._heap = []
-            for bucket, line, kind in self.lines:
-                entry = None if kind.dead else kind.open(bucket, line)
-                if entry is not None:
-                    heap.append(entry)
-            heapify(heap)
-        while heap:
-            first = heap[0]
-            if first[KIND].dead or (self._dropped and first[BUCKET] in self._dropped):
-                heappop(heap)
-            else:
-                return first
-        return None
+        self.level = min(self._lines)
+        for bucket, line, kind in self._lines.pop(self.level):
+            entry = None if kind.dead else kind.open(bucket, line)
+            if entry is not None:
+                heap.append(entry)
+        heapify(heap)
 
     def advance(self, *, dropped: bool) -> None:
         heap = self._heap
@@ -104,14 +124,16 @@ class _Owner:
 class _Group:
     """A group (or the queue itself) in a share tree: those below it who may have jobs to serve, by priority."""
 
-    __slots__ = ("_heap", "node")
+    __slots__ = ("_heap", "level", "node")
 
     def __init__(self, node: ShareNode) -> None:
         self.node = node
-        self._heap: list[tuple[float, float, float, int, int, _Owner | _Group]] = []
+        self.level = 0
+        """As of the owner of its head."""
+        self._heap: list[tuple[float, float, float, float, int, int, _Owner | _Group]] = []
 
     def add(self, turn: _Owner | _Group) -> None:
-        heappush(self._heap, (-turn.node.priority, _UNKNOWN, 0.0, 0, -len(self._heap), turn))
+        heappush(self._heap, (-turn.node.priority, _UNKNOWN, 0.0, 0.0, 0, -len(self._heap), turn))
 
     def head(self) -> ArrivalEntry | None:
         heap = self._heap
@@ -122,8 +144,9 @@ class _Group:
             if first is None:
                 heappop(heap)
                 continue
-            fresh = (-turn.node.priority, *first[:_RANKED], turn)
+            fresh = (-turn.node.priority, turn.level, *first[:_RANKED], turn)
             if fresh == entry:
+                self.level = turn.level
                 return first
             heapreplace(heap, fresh)
         return None

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from gsched.base.ids import array_of
 from gsched.model.scheduling.snapshot import Bucket, JobLine, Rank, RequirementClass, Snapshot
 from gsched.model.views.view import ShareView
-from gsched.policy.order.fairshare import ShareNode, ShareTree
+from gsched.policy.order.fairshare import ShareNode, ShareTree, queue_priority, serving_priority
 from gsched.policy.order.reserved_first import ReservedJob
-from gsched.policy.order.serving_order import ServingOrder, queue_priority
+from gsched.policy.order.serving_order import ServingOrder
 
 QUEUE_PRIORITY: Final = "queue_priority"
 FAIRSHARE: Final = "fairshare"
@@ -87,10 +87,10 @@ def _contenders(snapshot: Snapshot, one: OrderedJob, other: OrderedJob) -> _Pend
     found: dict[RequirementClass, dict[Bucket, JobLine]] = {}
     queues, left = {one.bucket.queue, other.bucket.queue}, MOST_SERVED
     if any(name in snapshot.queues and snapshot.queues[name].fairshare is not None for name in queues):
-        levels = {queue_priority(snapshot.queues, name) for name in queues}
+        levels = {serving_priority(snapshot.queues, name) for name in queues}
         for requirement, lines in snapshot.pending.items():
             for bucket, line in lines.items():
-                if queue_priority(snapshot.queues, bucket.queue) in levels:
+                if serving_priority(snapshot.queues, bucket.queue) in levels:
                     found.setdefault(requirement, {})[bucket] = line
                     left -= len(line)
             if left < 0:
@@ -105,13 +105,16 @@ def _contenders(snapshot: Snapshot, one: OrderedJob, other: OrderedJob) -> _Pend
 
 def _verdict(snapshot: Snapshot, trees: Mapping[str, ShareTree], first: OrderedJob, second: OrderedJob) -> OrderVerdict:
     queues = snapshot.queues
-    if queue_priority(queues, first.bucket.queue) != queue_priority(queues, second.bucket.queue):
+    names = (first.bucket.queue, second.bucket.queue)
+    if serving_priority(queues, names[0]) != serving_priority(queues, names[1]):
         return OrderVerdict(first, second, QUEUE_PRIORITY)
-    tree = trees.get(first.bucket.queue) if first.bucket.queue == second.bucket.queue else None
+    tree = trees.get(names[0]) if trees.get(names[0]) is trees.get(names[1]) else None
     nodes = None if tree is None else _parting(tree, first.bucket, second.bucket)
     shares = None if tree is None or nodes is None else (tree.row_of(nodes[0]), tree.row_of(nodes[1]))
     if shares is not None and shares[0].priority != shares[1].priority:
         return OrderVerdict(first, second, FAIRSHARE, shares)
+    if tree is not None and queue_priority(queues, names[0]) != queue_priority(queues, names[1]):
+        return OrderVerdict(first, second, QUEUE_PRIORITY)
     if (first.rank, first.job_id) > (second.rank, second.job_id):
         return OrderVerdict(first, second, TURN, shares)
     return OrderVerdict(first, second, _rule_of_ranks(first, second), shares)

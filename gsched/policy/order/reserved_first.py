@@ -6,10 +6,10 @@ start. Who has a reservation is said by whoever asks for the order; nothing here
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from gsched.model.scheduling.snapshot import Bucket, RequirementClass
+from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.order.arrival_order import BUCKET, JOB, KIND, ArrivalEntry, ClassInQueue, next_of
 from gsched.policy.order.fairshare_turns import ShareTurns
 
@@ -20,12 +20,12 @@ MOST_BEFORE = 64
 
 
 class ReservedFirst:
-    """Of one queue: those with a reservation, then all others as `turns` has them."""
+    """Of one share tree: those with a reservation, then all others as `turns` has them."""
 
     def __init__(
         self,
         turns: ShareTurns,
-        kinds: Mapping[RequirementClass, ClassInQueue],
+        kinds: Iterable[ClassInQueue],
         reserved: Iterable[ReservedJob],
         dropped: set[Bucket],
     ) -> None:
@@ -56,11 +56,12 @@ class ReservedFirst:
         self._head = next(self._first, None)
 
 
-def _entries(kinds: Mapping[RequirementClass, ClassInQueue], reserved: Iterable[ReservedJob]) -> Iterator[ArrivalEntry]:
+def _entries(kinds: Iterable[ClassInQueue], reserved: Iterable[ReservedJob]) -> Iterator[ArrivalEntry]:
     """One for each that still waits: of equal jobs of one user those that come first."""
+    found_kinds = {(kind.queue, kind.requirement): kind for kind in kinds}
     lines: dict[Bucket, tuple[frozenset[int], Iterator[ArrivalEntry]]] = {}
     for job_id, bucket in reserved:
-        kind = kinds.get(bucket.requirement)
+        kind = found_kinds.get((bucket.queue, bucket.requirement))
         if kind is None:
             continue
         if bucket not in lines:

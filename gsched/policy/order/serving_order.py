@@ -17,12 +17,14 @@ buckets of classes that can be placed at all, never with the jobs that wait.
 
 The order, with every tie-break:
 - The queue of larger PRIORITY first. A queue that no longer exists has priority 0.
+- Queues of one share tree (FAIRSHARE_QUEUES) are one queue, at the largest priority of theirs; of one user those of the
+  queue of larger PRIORITY come first. With DISPATCH_ORDER=QUEUE each is served at its own.
 - Queues of equal priority are one queue: those without fairshare are merged by rank; one with fairshare offers the
   first job of the user whose turn it is; of all these offers the smallest (rank, job id) is served.
 - Without fairshare: the smallest (rank, job id).
 - With fairshare: jobs that something is reserved for, in the order in which they are named; then, from the top of the
   share tree down, the group or user of the largest dynamic priority among those who have a job to serve; among equals
-  the one whose next job has the smallest (rank, job id). Then his jobs by rank.
+  the one whose next job is of the queue of larger PRIORITY, then has the smallest (rank, job id). Then his jobs, alike.
 """
 
 from __future__ import annotations
@@ -31,20 +33,14 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from itertools import chain
 
 from gsched.model.ledgers.allocation import Allocation
-from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, JobLine, RequirementClass, Snapshot, index_of_queues, queues_of
 from gsched.policy.order.arrival_order import BUCKET, JOB, Arrivals, ClassInQueue
-from gsched.policy.order.fairshare import ShareTree, tree_of
+from gsched.policy.order.fairshare import ShareTree, queue_priority, serving_priority, tree_of
 from gsched.policy.order.fairshare_turns import ShareTurns
 from gsched.policy.order.reserved_first import ReservedFirst, ReservedJob
 
 ReasonKey = Bucket | tuple[str, RequirementClass]
 """A key of Plan.reasons: one bucket, or all jobs of a class in a queue."""
-
-
-def queue_priority(queues: Mapping[str, Queue], name: str) -> int:
-    """PRIORITY of the queue; 0 where it no longer exists."""
-    return queues[name].priority if name in queues else 0
 
 
 class ServingOrder:
@@ -64,7 +60,7 @@ class ServingOrder:
         self._trees: dict[str, ShareTree] = dict(trees or {})
         self._reserved: dict[str, list[ReservedJob]] = {}
         for job in reserved:
-            self._reserved.setdefault(job[1].queue, []).append(job)
+            self._reserved.setdefault(_owner(snapshot, job[1].queue), []).append(job)
         self._untouched: list[RequirementClass] = []
         self._owed: dict[ReasonKey, None] = {}
         self._dropped: set[Bucket] = set()
@@ -87,7 +83,7 @@ class ServingOrder:
         queues = self._snapshot.queues
         levels: dict[int, list[str]] = {}
         for name in sorted(self._kinds):
-            levels.setdefault(queue_priority(queues, name), []).append(name)
+            levels.setdefault(serving_priority(queues, name), []).append(name)
         return chain.from_iterable(self._serve(levels[priority]) for priority in sorted(levels, reverse=True))
 
     def drop(self, bucket: Bucket) -> None:
@@ -163,12 +159,14 @@ class ServingOrder:
         """The jobs of queues of one priority."""
         turns: list[Arrivals | ShareTurns | ReservedFirst] = []
         arriving: list[str] = []
+        sharing: dict[str, list[str]] = {}
         for name in names:
             queue = self._snapshot.queues.get(name)
             if queue is not None and queue.fairshare is not None:
-                turns.append(self._take_turns(queue))
+                sharing.setdefault(queue.share_owner, []).append(name)
             else:
                 arriving.append(name)
+        turns += [self._take_turns(each) for each in sharing.values()]
         if arriving:
             turns.append(self._arrive(arriving))
         others = turns[1:]
@@ -194,10 +192,19 @@ class ServingOrder:
         self._arrivals.update(dict.fromkeys(names, arrivals))
         return arrivals
 
-    def _take_turns(self, queue: Queue) -> ShareTurns | ReservedFirst:
-        """The jobs of a queue with fairshare."""
+    def _take_turns(self, names: list[str]) -> ShareTurns | ReservedFirst:
+        """The jobs of queues of one share tree."""
+        queues = self._snapshot.queues
+        queue = queues[names[0]]
         tree = self._trees.get(queue.name) or tree_of(self._snapshot, queue)
-        self._trees[queue.name] = tree
-        kinds = self._kinds[queue.name]
-        turns, reserved = ShareTurns(tree, kinds, self._dropped), self._reserved.get(queue.name)
+        self._trees.update(dict.fromkeys(queue.share_queues or names, tree))
+        kinds = [kind for name in names for kind in self._kinds[name].values()]
+        priorities = {name: queue_priority(queues, name) for name in names} if len(names) > 1 else None
+        turns = ShareTurns(tree, kinds, self._dropped, priorities)
+        reserved = [job for job in self._reserved.get(queue.share_owner, ()) if job[1].queue in names]
         return ReservedFirst(turns, kinds, reserved, self._dropped) if reserved else turns
+
+
+def _owner(snapshot: Snapshot, name: str) -> str:
+    queue = snapshot.queues.get(name)
+    return name if queue is None else queue.share_owner

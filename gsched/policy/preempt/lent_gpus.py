@@ -19,7 +19,7 @@ from gsched.model.scheduling.snapshot import Bucket, Resize, Running, Snapshot
 from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.future.bookings import RESIZED
-from gsched.policy.order.serving_order import queue_priority
+from gsched.policy.order.fairshare import queue_priority
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.gpu_range import claim_rank, lent_of, resizable_part, without
 from gsched.policy.requirement.reasons import Reason

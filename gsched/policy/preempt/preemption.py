@@ -22,7 +22,7 @@ from gsched.model.scheduling.snapshot import Bucket, Preempted, Running, Snapsho
 from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.match.room_conditions import slots_missing
-from gsched.policy.order.serving_order import queue_priority
+from gsched.policy.order.fairshare import queue_priority
 from gsched.policy.preempt.lent_gpus import keep_resized
 from gsched.policy.preempt.shared_victims import choose
 from gsched.policy.requirement.demand import Demand

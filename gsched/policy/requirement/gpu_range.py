@@ -15,7 +15,7 @@ from msgspec import structs
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import RequirementClass, Running
-from gsched.policy.order.serving_order import queue_priority
+from gsched.policy.order.fairshare import queue_priority
 from gsched.policy.requirement.demand import Demand, Devices
 from gsched.resreq.combining.stored import COMBINED_GPU
 from gsched.resreq.parsing.gpu import RANGE, print_gpu

@@ -255,6 +255,15 @@ def test_a_share_table_stands_there_before_anybody_has_used_anything(master: Fak
     long = call("gqueues", "-l", "fair")
     assert long.run() == 0
     assert "\nSHARE_INFO_FOR: fair/\n USER/GROUP   SHARES  PRIORITY  STARTED  RESERVED" in long.out
+    shared = {"FAIRSHARE_QUEUES": "fair quick", "DISPATCH_ORDER": "QUEUE", "USER_SHARES": "[red, 3]"}
+    rows = (ShareView(path="fair/", name="red", shares=3, priority=1.0),)
+    master.queue_views += [QueueView(name="quick", priority=5, policies=("FAIRSHARE",), facts=shared, shares=rows)]
+    long = call("gqueues", "-l", "quick")
+    assert long.run() == 0
+    lines = "FAIRSHARE_QUEUES:  fair quick\nDISPATCH_ORDER:  QUEUE\nUSER_SHARES:  [red, 3]\n\nSHARE_INFO_FOR: fair/\n"
+    assert f"SCHEDULING POLICIES:  FAIRSHARE\n{lines}" in long.out
+    assert any(line.split()[:2] == ["red", "3"] for line in long.out.splitlines())
+    master.queue_views.pop()
     wide = call("bqueues", "-w")
     assert wide.run() == 0
     header, row = wide.out.splitlines()

@@ -51,3 +51,17 @@ def test_a_clock_that_was_set_back_does_not_stop_the_readings() -> None:
     services.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, limits=(SLOTS,))), NOW)
     gauges.follow(services.engine, NOW + 1000)
     assert gauges.follow(services.engine, NOW) <= NOW + LONGEST_S
+
+
+def test_queues_of_one_share_tree_show_the_same_table() -> None:
+    services, gauges = Desk(), Gauges()
+    names = ("normal", "short")
+    queues = {name: msgspec.structs.replace(FAIR, name=name, share_queues=names) for name in names}
+    services.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, queues=queues)), NOW)
+    services.submit(spec(slots=2, queue="short"))
+    services.go_on()
+    gauges.note_change()
+    gauges.follow(services.engine, NOW)
+    shares = gauges.readings.shares
+    assert shares["normal"] == shares["short"]
+    assert [(row.path, row.name, row.started) for row in shares["short"]] == [("normal/", "ann", 2)]

@@ -82,9 +82,10 @@ def _record(
     if queue.policies:
         yield f"SCHEDULING POLICIES:  {'  '.join(queue.policies)}\n"
     if USER_SHARES in queue.facts:
-        yield f"USER_SHARES:  {printable(queue.facts[USER_SHARES])}\n"
-        own_level = [row for row in queue.shares if whole_tree or row.path == f"{queue.name}/"]
-        yield from share_tables(own_level) if own_level else (_SHARE_TITLE.format(f"{queue.name}/"),)
+        yield from (f"{name}:  {printable(queue.facts[name])}\n" for name in _SHARING if name in queue.facts)
+        top = f"{(*queue.facts.get(FAIRSHARE_QUEUES, '').split(), queue.name)[0]}/"
+        own_level = [row for row in queue.shares if whole_tree or row.path == top]
+        yield from share_tables(own_level) if own_level else (_SHARE_TITLE.format(top),)
         yield "\n"
     yield from _settings(queue)
 
@@ -141,7 +142,7 @@ def _settings(queue: QueueView) -> Iterator[str]:
         "RES_REQ": queue.res_req,
         "GPU_REQ": queue.gpu_req,
     }
-    for name in (*_INTERVALS, *LIMITS, TASKLIMIT, USER_SHARES):
+    for name in (*_INTERVALS, *LIMITS, TASKLIMIT, *_SHARING):
         facts.pop(name, None)
     reserve = facts.pop("SLOT_RESERVE", "")
     # What came through a map of the wire has no order of its own.
@@ -155,7 +156,8 @@ def _settings(queue: QueueView) -> Iterator[str]:
         yield f"Maximum slot reservation time: {reserve} seconds\n"
 
 
-USER_SHARES, TASKLIMIT = "USER_SHARES", "TASKLIMIT"
+USER_SHARES, FAIRSHARE_QUEUES, TASKLIMIT = "USER_SHARES", "FAIRSHARE_QUEUES", "TASKLIMIT"
+_SHARING = (FAIRSHARE_QUEUES, "DISPATCH_ORDER", USER_SHARES)
 LIMITS = (
     *("CPULIMIT", "MEMLIMIT", "SWAPLIMIT", "PROCESSLIMIT", "THREADLIMIT"),
     *("FILELIMIT", "DATALIMIT", "STACKLIMIT", "CORELIMIT"),
