@@ -46,7 +46,9 @@ def repeated(names: list[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def test_a_public_type_stands_in_one_module() -> None:
-    names = [(name, str(path.relative_to(ROOT))) for path in modules() for name in public_types(path)]
+    # What is in contrib goes by the names that other packages have given it.
+    own = [path for path in modules() if "contrib" not in path.relative_to(ROOT).parts]
+    names = [(name, str(path.relative_to(ROOT))) for path in own for name in public_types(path)]
     assert len(names) > 500
     assert repeated(names) == {}
 
