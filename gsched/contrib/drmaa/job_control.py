@@ -5,6 +5,8 @@ It keeps nothing: whoever asks hands over the cluster and the numbers of the job
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -123,9 +125,20 @@ def act_on(cluster: Cluster, job_ids: Sequence[int], action: str, *, skips_finis
         if state in step.after or (skips_finished and state in FINISHED):
             continue
         if job_id in problems or state not in step.before:
-            raise _refused(step, action, job_id, problems.get(job_id) or f"it is {state}")
+            is_denied = job_id in problems and _is_anothers(cluster, job_id)
+            kind = errors.AuthorizationException if is_denied else step.error
+            reason = problems.get(job_id) or f"it is {state}"
+            raise errors.coded(kind, f"{action}: Job <{show_job(job_id)}>: {reason}")
 
 
-def _refused(step: _Step, action: str, job_id: int, reason: str) -> errors.DrmaaException:
-    kind = errors.AuthorizationException if "permission" in reason.lower() else step.error
-    return errors.coded(kind, f"{action}: Job <{show_job(job_id)}>: {reason}")
+def _is_anothers(cluster: Cluster, job_id: int) -> bool:
+    """Whether the job is of another user: why the master refuses an action is told in words, for people."""
+    return any(view.spec.user != own_user() for view in cluster.jobs(ids=[job_id]))
+
+
+def own_user() -> str:
+    """Who this process is to the cluster: without a name a user is known by number."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -15,7 +15,7 @@ from gsched.api import Cluster, NotFound, Unavailable
 from gsched.contrib import drmaa
 from gsched.contrib.drmaa import errors
 from gsched.contrib.drmaa.active_session import ActiveSession
-from gsched.contrib.drmaa.job_control import act_on, states_of, status_of
+from gsched.contrib.drmaa.job_control import act_on, own_user, states_of, status_of
 from gsched.contrib.drmaa.job_info import info_of
 from gsched.contrib.drmaa.session_jobs import SessionJobs
 from gsched.model.jobs.job import AttemptResult, Usage
@@ -69,6 +69,7 @@ class FakeCluster:
         self.past: dict[int, str] = {}
         self.done: list[tuple[str, list[int]]] = []
         self.refusals: dict[int, str] = {}
+        self.owner = own_user()
         self.asked = 0
 
     def futures(self, job_ids: Iterable[int]) -> list[Future[JobEnd]]:
@@ -82,7 +83,8 @@ class FakeCluster:
 
     def jobs(self, ids: Iterable[int]) -> Iterator[SimpleNamespace]:
         found = (job_id for job_id in self.states for wanted in ids if wanted in (job_id, job_id & 0xFFFFFFFF))
-        return (SimpleNamespace(job_id=job_id, state=self.states[job_id]) for job_id in found)
+        spec = SimpleNamespace(user=self.owner)
+        return (SimpleNamespace(job_id=job_id, state=self.states[job_id], spec=spec) for job_id in found)
 
     def history(self, ids: Iterable[int]) -> Iterator[SimpleNamespace]:
         return (SimpleNamespace(job_id=each, state=self.past[each]) for each in ids if each in self.past)
@@ -310,10 +312,10 @@ def test_of_all_jobs_those_get_it_whose_state_allows_it() -> None:
 
 def test_what_the_master_refuses() -> None:
     fake = FakeCluster(job1="RUN")
-    fake.refusals[1] = "User permission denied"
+    fake.refusals[1], own, fake.owner = "User permission denied", fake.owner, "somebody else"
     with pytest.raises(errors.AuthorizationException, match="permission denied"):
         act_on(cast(Cluster, fake), [1], "terminate", skips_finished=False)
-    fake.refusals[1] = "something else"
+    fake.refusals[1], fake.owner = "something else", own
     with pytest.raises(errors.SuspendInconsistentStateException, match="something else"):
         act_on(cast(Cluster, fake), [1], "suspend", skips_finished=False)
     fake.refusals[1] = "Job has already finished"
