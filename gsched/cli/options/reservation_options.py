@@ -46,16 +46,16 @@ class ReservationRequest:
     requirement: str
 
 
-def read_reservation(call: Call, options: Parsed, name: str) -> ReservationRequest:
-    """The reservation that the options describe. Raises BadRequest naming what is wrong."""
+def read_reservation(call: Call, options: Parsed, name: str, least: int = 1) -> ReservationRequest:
+    """The reservation that the options describe. `least`: of an amount. Raises BadRequest naming what is wrong."""
     zone, now = zone_of(call.env), time.time()
     start = parse_time(options.last("b"), now, zone) if options.has("b") else 0.0
     end = _end(options, max(now, start), zone) if options.has("e") else 0.0
     users = (*options.last("u").split(), *options.last("g").split())
     return ReservationRequest(
         view=ReservationView(name=name, users=tuple(dict.fromkeys(users)), start=start, end=end),
-        slots=_count(call, options, "n"),
-        gpus=_count(call, options, "gpu"),
+        slots=_count(call, options, "n", least),
+        gpus=_count(call, options, "gpu", least),
         hosts=tuple(options.last("m").split()),
         requirement=requirement_in(call, options.last("R")),
     )
@@ -73,10 +73,10 @@ def _end(options: Parsed, start: float, zone: tzinfo) -> float:
     return end
 
 
-def _count(call: Call, options: Parsed, name: str) -> int:
+def _count(call: Call, options: Parsed, name: str, least: int) -> int:
     if not options.has(name):
         return 0
     text = options.last(name)
-    if text.isascii() and text.isdigit() and 1 <= int(text[:8]) <= MOST:
+    if text.isascii() and text.isdigit() and least <= int(text[:8]) <= MOST:
         return int(text)
-    raise BadRequest(f"{program(call)}: -{name} {text}: not a number from 1 to {MOST}")
+    raise BadRequest(f"{program(call)}: -{name} {text}: not a number from {least} to {MOST}")

@@ -24,6 +24,9 @@ CLOSED_BY = "eadmin"
 EXCEEDED = "eadmin: JOB EXIT THRESHOLD EXCEEDED"
 """How LSF's comment on such a host begins."""
 
+NO_FOLDER = "TERM_CWD_NOTEXIST"
+"""How LSF calls the end of a job whose folder is not there, as where a file system is not mounted: it never began."""
+
 
 def count_exit(job: JobRecord, report: AttemptEnded, seen: Observation, decision: Decision) -> None:
     """The attempt is over on that host, or could not begin there. To be called before anything is made of that."""
@@ -52,7 +55,7 @@ def _kinds(job: JobRecord, result: AttemptResult, at: float) -> set[ExitKind]:
     if job.ended_parts:  # the job was ended as another host has lost its part
         return set()
     is_asked = bool(job.kill_by or job.requeue_by)
-    if not result.started or result.pre_failed:
+    if not result.started or result.pre_failed or result.term_reason == NO_FOLDER:
         if is_asked or result.gpus_unfit:  # those GPUs are closed, each for itself
             return set()
         is_parallel = job.allocation is not None and len(job.allocation.hosts) > 1

@@ -128,7 +128,9 @@ def _denied(job: JobRecord) -> str:
 
 
 def _too_many(spec: JobSpec, slots: int, config: ClusterConfig) -> str:
-    """Why it may not have so many slots: what -n accepts, and TASKLIMIT of its profile and of its queue."""
+    """Why it may not have so many slots: those of any job, and TASKLIMIT of its profile and of its queue. The most of
+    its own -n is what it grows to by itself; who asks may have more.
+    """
     if slots > MOST_SLOTS:
         return f"Too many processors requested: {slots}, a job may have {MOST_SLOTS}"
     limits = task_limits(spec.application, spec.queue, config)

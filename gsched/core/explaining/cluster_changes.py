@@ -177,7 +177,9 @@ def _reservation(made: StoredReservation) -> Iterator[ClusterWay]:
 
 def _smaller(made: StoredReservation, host: str, kind: str, slots: int, gpus: int) -> ClusterStep:
     old, new = (made.gpus.get(host, 0), gpus) if kind == "gpus" else (made.slots.get(host, 0), slots)
-    options = " ".join(f"{name} {amount}" for name, amount in (("-n", slots), ("-gpu", gpus)) if amount)
+    amounts = (("-n", slots, made.slots), ("-gpu", gpus, made.gpus))
+    # What it had of the other kind would stay.
+    options = " ".join(f"{name} {amount}" for name, amount, before in amounts if amount or before)
     return ClusterStep(
         AdminChange(what="reservation", name=made.name, setting=kind, old=str(old), new=str(new)),
         0.5 + 0.4 * (1 - new / old),

@@ -142,6 +142,17 @@ def test_reservations_are_changed_and_deleted_by_name(master: FakeMaster, call: 
     assert call("brsvmod", "-u", "bob", "demo").run() == 0
     asked = master.requests[-1]
     assert (asked.action, asked.reservation.name, asked.reservation.start, asked.slots) == ("modify", "demo", 0.0, 0)
+    master.reservation_views = [
+        ReservationView(name="demo", users=("bob",), start=0.0, end=1.0, slots={"a": 2, "b": 2}, gpus={"a": 3})
+    ]
+    for words, amounts in ((("-n", "5"), (5, 3)), (("-gpu", "1"), (4, 1)), (("-n", "5", "-gpu", "0"), (5, 0))):
+        assert call("grsvmod", *words, "demo").run() == 0
+        assert (master.requests[-1].slots, master.requests[-1].gpus) == amounts, "what is not named stays"
+    nothing = call("grsvmod", "-n", "0", "-gpu", "0", "demo")
+    assert (nothing.run(), nothing.err) == (
+        255,
+        "grsvmod: nothing would be left of demo; grsvdel demo removes it\n",
+    )
     master.answer_errors = {"gone": "gone: there is no such advance reservation"}
     deleted = call("brsvdel", "gone", "demo")
     assert deleted.run() == 255

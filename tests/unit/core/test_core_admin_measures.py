@@ -101,7 +101,11 @@ def test_two_measures_where_neither_is_enough() -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "commands"),
-    [(1, "grsvmod -n 2 -gpu 3 -m a night"), (3, "grsvmod -n 2 -gpu 1 -m a night"), (4, "grsvmod -n 2 -m a night")],
+    [
+        (1, "grsvmod -n 2 -gpu 3 -m a night"),
+        (3, "grsvmod -n 2 -gpu 1 -m a night"),
+        (4, "grsvmod -n 2 -gpu 0 -m a night"),
+    ],
 )
 def test_a_reservation_is_left_as_much_as_can_be(wanted: int, commands: str) -> None:
     world = World()

@@ -18,6 +18,7 @@ from gsched.model.queues.queue import Queue
 
 RATES = ExitRates(most=2)
 NOT_STARTED = {"exit_code": None, "started": False, "problem": "no such folder"}
+NO_FOLDER = {"exit_code": 1, "term_reason": "TERM_CWD_NOTEXIST"}
 KILLED = {"exit_code": None, "signal": 9, "term_reason": "TERM_RUNLIMIT"}
 
 
@@ -86,13 +87,14 @@ def test_they_are_counted_for_so_long() -> None:
     [
         ({ExitKind.OWN}, [{"exit_code": 1}, {"exit_code": None, "signal": 11}]),
         ({ExitKind.ANY}, [{"exit_code": 1}, KILLED]),
-        ({ExitKind.START}, [NOT_STARTED]),
-        ({ExitKind.OWN, ExitKind.START}, [{"exit_code": 1}, NOT_STARTED]),
+        ({ExitKind.START}, [NOT_STARTED, NO_FOLDER]),
+        ({ExitKind.OWN, ExitKind.START}, [{"exit_code": 1}, NOT_STARTED, NO_FOLDER]),
         ({ExitKind.PARALLEL_START}, []),
     ],
 )
 def test_what_counts_is_chosen(kinds: set[ExitKind], counted: list[dict[str, Any]]) -> None:
-    for result in ({"exit_code": 0}, {"exit_code": 1}, {"exit_code": None, "signal": 11}, KILLED, NOT_STARTED):
+    signalled = {"exit_code": None, "signal": 11}
+    for result in ({"exit_code": 0}, {"exit_code": 1}, signalled, KILLED, NOT_STARTED, NO_FOLDER):
         here = world(ExitRates(most=0, kinds=frozenset(kinds)))
         fail(here, **result)
         expected = result in counted or (result.get("signal") == 11 and {"exit_code": 1} in counted)

@@ -14,7 +14,7 @@ TABLE = OptionTable(
     operands="NAME",
     options=(*WHAT, *GENERAL, *unsupported("d", "f", "on", "p", "q", "t", because=ONE_KIND)),
     interspersed=True,
-    examples=("PROGRAM -e 23:00 demo", 'PROGRAM -u "ann bob" ann#0'),
+    examples=("PROGRAM -e 23:00 demo", "PROGRAM -n 8 -gpu 0 demo", 'PROGRAM -u "ann bob" ann#0'),
 )
 _CHANGES = ("n", "gpu", "m", "R", "b", "e", "u", "g", "o", "nosusp")
 
@@ -28,10 +28,18 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: nothing is to be changed (-h lists the options)")
     if options.has("m", "R") and not options.has("n", "gpu"):
         raise BadRequest(f"{program(call)}: -m and -R say where; -n SLOTS or -gpu GPUS says how much")
-    asked = read_reservation(call, options, options.rest[0])
+    name = options.rest[0]
+    asked = read_reservation(call, options, name, least=0)
     with connected(call) as session:
+        slots, gpus = asked.slots, asked.gpus
+        if options.has("n", "gpu"):  # both are found anew: what was not named is to stay
+            (had,) = session.client.reservations([name])
+            slots = slots if options.has("n") else sum(had.slots.values())
+            gpus = gpus if options.has("gpu") else sum(had.gpus.values())
+            if not slots and not gpus:
+                raise BadRequest(f"{program(call)}: nothing would be left of {name}; grsvdel {name} removes it")
         answer = session.client.reservation_control(
-            "modify", asked.view, slots=asked.slots, gpus=asked.gpus, hosts=asked.hosts, requirement=asked.requirement
+            "modify", asked.view, slots=slots, gpus=gpus, hosts=asked.hosts, requirement=asked.requirement
         )
     call.write(f"{answer.text}\n")
     return 0
