@@ -146,7 +146,9 @@ def chosen_format(
     try:
         return parse_format(text, table)
     except BadRequest as problem:
-        raise BadRequest(f"{program(call)}: {problem.text}") from None
+        # Who has given no option looks for it in vain.
+        where = "" if options.has("o") or text == usual else f"{variable}: "
+        raise BadRequest(f"{program(call)}: {where}{problem.text}") from None
 
 
 def shows_year(call: Call, variable: str) -> bool:

@@ -119,6 +119,8 @@ def test_lsf_conf_says_what_the_environment_does_not(master: FakeMaster, call: N
     assert (plain.run(), plain.out) == (0, "JOBID STAT\n7 PEND\n")
     other = call("bjobs", LSB_BJOBS_FORMAT="stat:6")
     assert (other.run(), other.out) == (0, "STAT  \nPEND  \n")
+    wrong = call("bjobs", LSB_BJOBS_FORMAT="jobid foo")
+    assert (wrong.run(), wrong.err.startswith("bjobs: LSB_BJOBS_FORMAT: -o: unknown field 'foo'")) == (255, True)
     master.views = []
     assert call("bjobs").run() == 255
     assert call("bjobs", LSB_BJOBS_CONSISTENT_EXIT_CODE="N").run() == 0
