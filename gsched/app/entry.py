@@ -15,14 +15,20 @@ from gsched.base.machine.large_imports import LargeImport
 
 TYPE_CHECKING = False  # as typing says it, which is not imported here
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     import click
 
 LSF_NAMES = ("badmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons")
 """Under these names a word that is not understood is a failure as it is of LSF's commands."""
 
 
-def run(command: click.Command, name: str = "") -> None:
-    """Run a click command, called `name` in its messages; GschedErrors become one line and their exit code."""
+def run(command: click.Command, name: str = "", words: Sequence[str] | None = None) -> None:
+    """Run a click command, called `name` in its messages; GschedErrors become one line and their exit code.
+
+    `words`: what stands behind its name, instead of this process's arguments.
+    """
     # Only now: Ctrl-C may come while they are imported, see above.
     import click
 
@@ -32,7 +38,7 @@ def run(command: click.Command, name: str = "") -> None:
 
     name = name or command.name or ""
     try:
-        command.main(prog_name=name, standalone_mode=False)
+        command.main(words, prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(LSF_FAILURE if name in LSF_NAMES else error.exit_code)
@@ -52,7 +58,7 @@ def run(command: click.Command, name: str = "") -> None:
         click.echo(f"{name}: {where}{error.strerror or error}", err=True)
         sys.exit(LSF_FAILURE)
     except Exception as error:
-        if isinstance(error, UnicodeEncodeError) and (text := no_text_among(sys.argv)):
+        if isinstance(error, UnicodeEncodeError) and (text := no_text_among(sys.argv if words is None else words)):
             click.echo(f"{name}: {text}", err=True)
             sys.exit(LSF_FAILURE)
         if os.environ.get("GSCHED_DEBUG") == "1":
@@ -68,12 +74,12 @@ def gsched() -> None:
 
 def gadmin() -> None:
     """Entry point of the command `gadmin`, also under LSF's name `badmin`."""
-    _import_and_run("groups", "gadmin", "badmin" if os.path.basename(sys.argv[0]) == "badmin" else "gadmin")
+    _administer("gadmin", "badmin" if os.path.basename(sys.argv[0]) == "badmin" else "gadmin")
 
 
 def lsadmin() -> None:
     """Entry point of the command `lsadmin`."""
-    _import_and_run("groups", "lsadmin")
+    _administer("lsadmin", "lsadmin")
 
 
 def lsfstartup() -> None:
@@ -91,15 +97,31 @@ def lsf_daemons() -> None:
     _import_and_run("lsf_startup", "lsf_daemons")
 
 
+def _administer(command: str, name: str) -> None:
+    """Carry out the words behind the command's name; without any, those of each line of its prompt."""
+    if sys.argv[1:]:
+        _import_and_run("groups", command, name)
+        return
+    group, open_prompt = _import("groups", command), _import("prompt.administration_prompt", "open_prompt")
+    try:
+        sys.exit(open_prompt(group, name, run))
+    except KeyboardInterrupt:  # the prompt begins or ends
+        sys.exit(130)
+
+
 def _import_and_run(module: str, command: str, name: str = "") -> None:
+    run(_import(module, command), name or command)
+
+
+def _import(module: str, name: str) -> Any:
     """Importing takes longer than many a command: who presses Ctrl-C meanwhile is to see no traceback."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     with LargeImport():
-        found = getattr(import_module(f"gsched.app.commands.{module}"), command)
+        found = getattr(import_module(f"gsched.app.commands.{module}"), name)
     signal.signal(signal.SIGINT, before)
-    run(found, name or command)
+    return found
 
 
 if __name__ == "__main__":

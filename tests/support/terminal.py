@@ -31,9 +31,9 @@ class Terminal:
         self.text = b""
         self.process = start(self.theirs)
 
-    def until(self, wanted: bytes, *, is_new: bool = False) -> None:
+    def until(self, wanted: bytes, *, is_new: bool = False, patience_s: float = PATIENCE_S) -> None:
         """Wait until it has come, since what was waited for last; `is_new`: what is there already does not count."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + patience_s
         begin = len(self.text) if is_new else max(0, len(self.text) - 4096)
         while not re.search(wanted, self.text[begin:]):
             assert time.monotonic() < deadline, self.text[-4000:]

@@ -115,10 +115,16 @@ def gsched() -> None:
 @click.group("gadmin", cls=AdministrationGroup, places=_OF_GADMIN, unsupported=UNSUPPORTED, context_settings=_HELP)
 @click.version_option(__version__, "-V", "--version", prog_name="gadmin")
 def gadmin() -> None:
-    """Administer a cluster: its configuration, its hosts and queues, and what fragments its GPUs."""
+    """Administer a cluster: its configuration, its hosts and queues, and what fragments its GPUs.
+
+    Without a command it takes one from each line: at a prompt on a terminal, else from standard input.
+    """
 
 
 @click.group("lsadmin", cls=AdministrationGroup, places=_OF_LSADMIN, unsupported=UNSUPPORTED, context_settings=_HELP)
 @click.version_option(__version__, "-V", "--version", prog_name="lsadmin")
 def lsadmin() -> None:
-    """What LSF's lsadmin does of the things that gadmin does."""
+    """What LSF's lsadmin does of the things that gadmin does.
+
+    Without a command it takes one from each line: at a prompt on a terminal, else from standard input.
+    """

@@ -84,7 +84,7 @@ _OWN_EXITS = {
         ("255", "It could not be done; standard error says why."),
     ],
     "gadmin": [
-        ("0", "Done."),
+        ("0", "Done; without words: quit, or all lines of standard input were carried out."),
         ("2", "The words were not understood (255 under the name badmin)."),
         ("255", "It could not be done, or the files have errors; standard error says why."),
     ],
@@ -116,6 +116,13 @@ _OWN_FILES = {
     "gadmin": [
         ("lsf.conf, lsf.shared, lsf.cluster.NAME", "folders and daemons; resources; hosts and administrators."),
         ("lsb.params, lsb.queues, lsb.hosts, lsb.users, lsb.applications, lsb.resources", "scheduling."),
+        ("~/.local/state/gsched/gadmin_history", "lines of the prompt; below XDG_STATE_HOME where it is set."),
+    ],
+    "lsadmin": [
+        (
+            "~/.local/state/gsched/lsadmin_history",
+            "lines of the prompt; below XDG_STATE_HOME where it is set.",
+        ),
     ],
     "gsched-pam": [("/etc/pam.d/sshd", "where it is named; docs/shared-cluster.md has the lines.")],
     "gsched": [("~/.gsched", "a private cluster: conf, run, state, spool, log.")],
