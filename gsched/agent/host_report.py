@@ -111,6 +111,7 @@ class HostReporter:
             block_s=settings.elim_block_s if settings.HasField("elim_block_s") else None,
             restarts=settings.elim_restarts if settings.HasField("elim_restarts") else None,
             debug=settings.elim_debug,
+            arguments=tuple(settings.elim_arguments),
         )
         await self._elims.reconfigure(wanted, is_master=settings.is_master_host, rules=rules)
         await self.gpus.look()

@@ -10,6 +10,8 @@ from pathlib import Path
 from gsched.base.errors import BadRequest
 
 SITE_CONF_DIR = "/etc/gsched"
+MASTER_LISTS = ("LSF_MASTER_LIST", "LSF_MANAGEMENT_LIST")
+"""Names of one parameter of lsf.conf, LSF's older and its newer one."""
 
 
 def conf_dir(environment: Mapping[str, str], uid: int | None = None) -> str:
@@ -47,6 +49,11 @@ def read_setting(folder: str, name: str) -> str:
         if equals and key.strip() == name:
             found = _unquoted(value.strip())
     return found
+
+
+def read_masters(folder: str) -> list[str]:
+    """The hosts of masters that `folder`'s lsf.conf names, under either name. Raises BadRequest as `read_setting`."""
+    return next((hosts for name in MASTER_LISTS if (hosts := read_setting(folder, name).split())), [])
 
 
 def _unquoted(value: str) -> str:

@@ -228,7 +228,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
     return ClusterConfig(
         cluster=shared.cluster or files.cluster_file.removeprefix(CLUSTER_PREFIX),
         master_host=master,
-        masters=conf.masters if len(conf.masters) > 1 else (),
+        masters=conf.masters.hosts if len(conf.masters.hosts) > 1 else (),
         administrators=cluster.administrators,
         hosts=hosts.hosts,
         queues=files.queues,

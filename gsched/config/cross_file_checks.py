@@ -128,27 +128,28 @@ def master_of(folder: ConfigFolder, conf: LsfConf, cluster: ClusterFile, cluster
         if unknown and at is not None:
             near = suggestion(unknown[0], cluster.hosts)
             findings.error(at, f"{what}: {unknown[0]} is not a host of lsf.cluster{near}")
-    if hostname in conf.masters:
+    if hostname in conf.masters.hosts:
         return hostname
-    return next(iter((*conf.masters, *servers)), "")
+    return next(iter((*conf.masters.hosts, *servers)), "")
 
 
 def _check_masters(conf: LsfConf, servers: Sequence[str], findings: Findings) -> None:
     """Report masters on hosts that are none, and several where one alone can have the store."""
-    if conf.master_at is None:
+    name, at = conf.masters.name, conf.masters.at
+    if at is None:
         return
-    unknown = next((name for name in conf.masters if servers and name not in servers), "")
+    unknown = next((host for host in conf.masters.hosts if servers and host not in servers), "")
     if unknown:
         near = suggestion(unknown, servers)
-        findings.error(conf.master_at, f"LSF_MASTER_LIST: {unknown} is not a server host of lsf.cluster{near}")
-    if len(conf.masters) < 2:
+        findings.error(at, f"{name}: {unknown} is not a server host of lsf.cluster{near}")
+    if len(conf.masters.hosts) < 2:
         return
     if conf.network.port is None:
         text = "several masters are for a shared cluster: LSB_MBD_PORT is not set"
-        findings.error(conf.master_at, f"LSF_MASTER_LIST: {text}")
+        findings.error(at, f"{name}: {text}")
     elif conf.locations is not None and not conf.locations.store:
         text = "several masters need a store in PostgreSQL (GSCHED_STORE): a file has one master"
-        findings.error(conf.master_at, f"LSF_MASTER_LIST: {text}")
+        findings.error(at, f"{name}: {text}")
 
 
 def check_intervals(conf: LsfConf, cluster: ClusterFile, findings: Findings) -> None:

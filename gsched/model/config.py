@@ -277,6 +277,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """LSF_ELIM_RESTARTS: so often is one elim started again at most; None: always."""
     elim_debug: bool = False
     """LSF_ELIM_DEBUG: what elims report is logged, and a report that is begun must be complete within 2 seconds."""
+    elim_arguments: tuple[str, ...] = ()
+    """ELIMARGS: the words behind the name of each elim but elim.gpu, which is gsched's own."""
     command_wait_s: float = 60.0
     """GSCHED_COMMAND_WAIT: how long a command waits for a master that does not answer."""
     usage_sample_s: float = 10.0

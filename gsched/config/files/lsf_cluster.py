@@ -17,7 +17,7 @@ from gsched.config.grammar.sections import ConfigSection, TableRow, read_entries
 from gsched.config.grammar.tables import THRESHOLDS, TableSchema, cell, read_cell, read_columns, read_key, refuse_filled
 from gsched.config.grammar.unsupported import REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER
 from gsched.config.grammar.values import KeyValues, host_name, integer, number, plain_text, seconds, user_name
-from gsched.config.parameters.elim_settings import Elims, read_elims
+from gsched.config.parameters.elim_settings import Elims, read_elim_arguments, read_elims
 from gsched.config.parameters.thresholds import threshold
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.resource import BUILTIN, Resource, ResourceType
@@ -87,7 +87,7 @@ def _read_parameters(section: ConfigSection, cluster: ClusterFile, findings: Fin
     settings = KeyValues(read_entries(section, findings), findings, where="section Parameters of lsf.cluster")
     cluster.exchange_s = settings.take("EXINTERVAL", seconds(0.05), cluster.exchange_s)
     cluster.exchange_at = settings.place("EXINTERVAL") or cluster.exchange_at
-    cluster.elims = read_elims(settings, cluster.elims)
+    cluster.elims = read_elim_arguments(settings, read_elims(settings, cluster.elims))
     settings.finish(REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gsched.base.envdir import MASTER_LISTS
 from gsched.base.errors import BadRequest, ConfigError
 from gsched.base.units import unit_letter
 from gsched.config.files.store_address import read_store
@@ -26,6 +27,7 @@ from gsched.config.grammar.values import (
     user_name,
     yes_or_no,
 )
+from gsched.config.names.master_list import MasterList, read_master_list
 from gsched.config.parameters.containers import container_images, container_mounts
 from gsched.config.parameters.elim_settings import Elims, read_elims
 from gsched.config.parameters.job_surroundings import job_tmpdir, kept_output
@@ -91,8 +93,7 @@ class LsfConf(msgspec.Struct):
     dcgm_mapping_dir: str
     job_tmpdir: JobTmpdir
     pre_post_exec_user: str
-    masters: tuple[str, ...]
-    master_at: SourcePlace | None
+    masters: MasterList
     max_dispatch_per_cycle: int | None
     max_asked_hosts: int | None
     reserved_jobs: int | None
@@ -146,8 +147,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         dcgm_mapping_dir=settings.take("GSCHED_DCGM_JOB_MAPPING_DIR", absolute_path, ""),
         job_tmpdir=job_tmpdir(settings, findings),
         pre_post_exec_user=settings.take("LSB_PRE_POST_EXEC_USER", user_name, ""),
-        masters=settings.take("LSF_MASTER_LIST", _masters, ()),
-        master_at=settings.place("LSF_MASTER_LIST"),
+        masters=read_master_list(settings, findings),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
         log_levels=LogLevels(
             others=settings.take("LSF_LOG_MASK", log_level, LogLevels().others),
@@ -329,7 +329,7 @@ def _network(conf_dir: str, settings: KeyValues, findings: Findings) -> Network:
     if network.munge_port is not None and at is not None:
         if network.port is None:
             findings.error(at, "GSCHED_MUNGE_PORT is a second port of a shared cluster: LSB_MBD_PORT names the first")
-        elif settings.place("LSF_MASTER_LIST") is None:
+        elif all(settings.place(name) is None for name in MASTER_LISTS):
             findings.error(at, "GSCHED_MUNGE_PORT needs LSF_MASTER_LIST: hosts without a door find the master by it")
         elif network.port == network.munge_port:
             findings.error(at, f"GSCHED_MUNGE_PORT and LSB_MBD_PORT are both {network.port}; each needs its own")
@@ -366,16 +366,6 @@ def _socket_folder(text: str) -> str:
     if size > MAX_RUN_DIR_BYTES:
         raise BadRequest(f"the path has {size} bytes; sockets lie in it, so at most {MAX_RUN_DIR_BYTES} are possible")
     return folder
-
-
-def _masters(text: str) -> tuple[str, ...]:
-    names = tuple(host_name(word) for word in text.split())
-    if not names:
-        raise BadRequest("it names no host")
-    twice = next((name for name in names if names.count(name) > 1), "")
-    if twice:
-        raise BadRequest(f"{twice} is named twice")
-    return names
 
 
 def _admin_hosts(text: str) -> tuple[str, ...]:

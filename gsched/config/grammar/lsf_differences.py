@@ -16,7 +16,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "lsf.conf": _names(
         {
             "LSF_DISABLE_LSRUN": "the commands see to it themselves; it is no protection",
-            "LSF_MASTER_LIST": "several hosts need a store in PostgreSQL",
+            "LSF_MASTER_LIST LSF_MANAGEMENT_LIST": "several hosts need a store in PostgreSQL",
             "LSF_CONFDIR": "the folder that is read",
             "LSB_CONFDIR": "the folder that is read, or its lsbatch",
             "LSB_RESOURCE_ENFORCE": "gpu alone, which is the default",

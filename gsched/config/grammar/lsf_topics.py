@@ -185,7 +185,6 @@ REFUSED: dict[str, str] = {
     "LSF_LOCAL_RESOURCES": "RESOURCES of the Host section and ResourceMap of lsf.cluster say what resources hosts have",
     "LSF_MLS_*": "labels of SELinux are not passed on",
     "LSF_ROOT_REX": "LSF_ROOT_USER=Y lets root submit jobs",
-    "LSF_MANAGEMENT_LIST": "LSF_MASTER_LIST names the master",
     "LSF_BIND_JOB LSB_BIND_CPU_LIST MULTICORE_BIND BIND_JOB LSF_DJOB_TASK_BIND": (
         "AFFINITY in lsb.hosts and affinity[...] in -R bind jobs to CPUs"
     ),

@@ -149,7 +149,6 @@ refused."""
 _BY_LEASE = "whoever waits to lead takes over when the lease of 6 seconds in the database is over"
 
 REFUSED_CLUSTER: dict[str, str] = _of_lsf(lsf_names.CLUSTER) | {
-    "ELIMARGS": "elims are started without arguments",
     "LSF_HOST_ADDR_RANGE": "hosts are listed in the Host section",
 }
 

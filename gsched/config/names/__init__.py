@@ -1,4 +1,5 @@
-"""Names of hosts and users in the files: groups, patterns, members that a program lists, names that nobody has.
+"""Names of hosts and users in the files: groups, patterns, members that a program lists, hosts of masters, names that
+nobody has.
 
 Start with `grouping`. A name is never guessed: what it could stand for is said where it stands.
 """

@@ -1,14 +1,18 @@
-"""How elims are dealt with that stay silent: LSF_ELIM_BLOCKTIME, LSF_ELIM_DEBUG and LSF_ELIM_RESTARTS.
+"""What elims are started with (ELIMARGS); how those are dealt with that say nothing (LSF_ELIM_BLOCKTIME and its kin).
 
-Source: lsf.cluster(5), section Parameters. lsf.conf may say the same, since the names are of its kind; not both.
+Source: lsf.cluster(5), section Parameters. lsf.conf may say of silence the same, since those names are of its kind; not
+both.
 """
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
-from gsched.config.grammar.findings import Findings, SourcePlace
-from gsched.config.grammar.values import KeyValues, integer, yes_or_no
+from gsched.base.errors import BadRequest
+from gsched.config.grammar.findings import Findings, SourcePlace, show
+from gsched.config.grammar.values import KeyValues, command_line, integer, yes_or_no
 from gsched.model.config import Timing
 
 _NAMES = ("LSF_ELIM_BLOCKTIME", "LSF_ELIM_DEBUG", "LSF_ELIM_RESTARTS")
@@ -20,6 +24,8 @@ class Elims(msgspec.Struct):
     block_s: float | None = None
     debug: bool = False
     restarts: int | None = None
+    arguments: tuple[str, ...] = ()
+    """Of lsf.cluster alone."""
     places: dict[str, SourcePlace] = msgspec.field(default_factory=dict)
 
 
@@ -30,8 +36,22 @@ def read_elims(settings: KeyValues, before: Elims | None = None) -> Elims:
         block_s=settings.take("LSF_ELIM_BLOCKTIME", integer(1, 86_400), before.block_s),
         debug=settings.take("LSF_ELIM_DEBUG", yes_or_no, before.debug),
         restarts=settings.take("LSF_ELIM_RESTARTS", integer(0, 1_000_000), before.restarts),
+        arguments=before.arguments,
         places=before.places | {name: at for name in _NAMES if (at := settings.place(name)) is not None},
     )
+
+
+def read_elim_arguments(settings: KeyValues, elims: Elims) -> Elims:
+    """With what ELIMARGS says, which stands in lsf.cluster alone."""
+    return msgspec.structs.replace(elims, arguments=settings.take("ELIMARGS", _arguments, elims.arguments))
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    """The words of a command line, in quotes where a shell needs them."""
+    try:
+        return tuple(shlex.split(command_line(text)))
+    except ValueError as problem:
+        raise BadRequest(f"'{show(text)}' cannot be split into words: {problem}") from None
 
 
 def joined_elims(conf: Elims, cluster: Elims, findings: Findings) -> Elims:
@@ -42,6 +62,7 @@ def joined_elims(conf: Elims, cluster: Elims, findings: Findings) -> Elims:
         block_s=cluster.block_s or conf.block_s,
         debug=cluster.debug or conf.debug,
         restarts=conf.restarts if cluster.restarts is None else cluster.restarts,
+        arguments=cluster.arguments,
         places=conf.places | cluster.places,
     )
     at = both.places.get("LSF_ELIM_RESTARTS")
@@ -54,5 +75,9 @@ def joined_elims(conf: Elims, cluster: Elims, findings: Findings) -> Elims:
 def with_elims(timing: Timing, elims: Elims) -> Timing:
     """The intervals with what is said of elims."""
     return msgspec.structs.replace(
-        timing, elim_block_s=elims.block_s, elim_restarts=elims.restarts, elim_debug=elims.debug
+        timing,
+        elim_block_s=elims.block_s,
+        elim_restarts=elims.restarts,
+        elim_debug=elims.debug,
+        elim_arguments=elims.arguments,
     )

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gsched.base.envdir import MASTER_LISTS
 from gsched.config.files.lsf_conf import LSB_FOLDER
 from gsched.config.takeover.edited_file import EditedFile, Statement
 from gsched.model.config import Params
@@ -66,10 +67,10 @@ def set_own(files: Mapping[str, EditedFile], cluster: str, conf_dir: str, folder
 
 def _one_master(conf: EditedFile) -> None:
     """Of several masters the first: the others need a store that all of them reach."""
-    for statement in _values(conf, "LSF_MASTER_LIST"):
+    for statement in (each for name in MASTER_LISTS for each in _values(conf, name)):
         names = statement.value.strip("\"'").split()
         if len(names) > 1 and _values(conf, "GSCHED_STORE") == []:
-            statement.instead = f"LSF_MASTER_LIST={names[0]}"
+            statement.instead = f"{statement.key}={names[0]}"
             why = "lead when all of them reach a store in PostgreSQL (GSCHED_STORE)"
             statement.because = f"{names[0]} alone leads; {' '.join(names[1:])} could {why}"
             statement.is_partial = True

@@ -521,6 +521,7 @@ def settings(config: ClusterConfig, host: str, shared: Iterable[str] = ()) -> ag
         elim_block_s=config.timing.elim_block_s,
         elim_restarts=config.timing.elim_restarts,
         elim_debug=config.timing.elim_debug,
+        elim_arguments=config.timing.elim_arguments,
         usage_sample_s=config.timing.usage_sample_s,
         cpu_peak_s=config.timing.cpu_peak_s,
         terminate_interval_s=config.params.job_terminate_interval_s,

@@ -23,6 +23,9 @@ from gsched.probe.elims.process_guard import ProcessGroupGuard
 ABORT_CODE = 99
 """Exit code by which an elim says that it has nothing to report on this host (ELIM_ABORT_VALUE)."""
 
+OWN_ELIM = "elim.gpu"
+"""It is gsched's, and would not understand the words that a site's elims are started with."""
+
 LONGEST_BACKOFF = 10
 """The time between two starts grows up to this many times the shortest one."""
 
@@ -50,6 +53,8 @@ class ElimRules(NamedTuple):
     """LSF_ELIM_RESTARTS: so often is one elim started again at most; None: always."""
     debug: bool = False
     """LSF_ELIM_DEBUG: reports are logged."""
+    arguments: tuple[str, ...] = ()
+    """ELIMARGS: the words that elims are started with."""
 
 
 class ElimListener(Protocol):
@@ -178,7 +183,8 @@ class ElimProgram:
             transport.close()
 
     async def _spawn(self, run: _Run) -> asyncio.SubprocessTransport:
-        for command in ((str(self.path),), ("/bin/sh", str(self.path))):
+        words = (str(self.path), *(() if self.name == OWN_ELIM else self._rules.arguments))
+        for command in (words, ("/bin/sh", *words)):
             try:
                 transport, _ = await asyncio.get_running_loop().subprocess_exec(
                     lambda: run,
@@ -193,7 +199,7 @@ class ElimProgram:
                 return transport
             except OSError as problem:
                 # A script without a first line naming its interpreter is one for sh, as execlp(3) has it.
-                if problem.errno != errno.ENOEXEC or len(command) > 1:
+                if problem.errno != errno.ENOEXEC or command is not words:
                     raise
         raise AssertionError("unreachable")
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import grpc
 
-from gsched.base.envdir import read_setting
+from gsched.base.envdir import read_masters, read_setting
 from gsched.base.errors import GschedError, Unavailable
 from gsched.wire.address import DEFAULT_RUN_DIR, DOOR_FILE, MASTER_FILE, MASTER_SOCKET, is_shared, read_address
 from gsched.wire.calls.door_relay import SOCKET_NAME, RelayChannel, why_dead
@@ -70,12 +70,12 @@ def _shared(folder: str, as_root: bool) -> MasterWay:
     run_dir = read_setting(folder, "GSCHED_RUNDIR") or DEFAULT_RUN_DIR
     own = os.path.join(run_dir, "master", MASTER_SOCKET)
     # Where several may lead, the socket may be one that a master has left behind, which leads elsewhere by now.
-    several = len(read_setting(folder, "LSF_MASTER_LIST").split()) > 1
+    masters = read_masters(folder)
+    several = len(masters) > 1
     if _is_ours(own, as_root) and not (several and why_dead(own)):
         return MasterWay(f"unix:{quote(os.fsencode(own))}")
     relay = os.path.join(run_dir, "door", SOCKET_NAME)
     port = read_setting(folder, "GSCHED_MUNGE_PORT")
-    masters = read_setting(folder, "LSF_MASTER_LIST").split()
     by_munge = MasterWay(",".join(f"{host}:{port}" for host in masters), "munge", folder)
     if os.path.exists(relay):
         by_door = MasterWay(relay, "relay", trusts_any=_is_named_by_root(folder))

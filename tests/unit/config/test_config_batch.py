@@ -98,6 +98,7 @@ NO_ROOM = "what fits the one has no room in the other"
         ),
         ('LSF_MASTER_LIST="h1 h1"', "LSF_MASTER_LIST: h1 is named twice"),
         ('LSF_MASTER_LIST=" "', "LSF_MASTER_LIST: it names no host"),
+        ("LSF_MANAGEMENT_LIST=client", "LSF_MANAGEMENT_LIST: client is not a server host of lsf.cluster"),
         ("LSF_CONFDIR=/etc", "LSF_CONFDIR: all files are read from /conf; another folder is not supported yet"),
         ("LSF_UNIT_FOR_LIMITS=pages", "LSF_UNIT_FOR_LIMITS: 'pages' is none of KB, MB, GB, TB, PB, EB and ZB"),
         ("LSF_GPU_AUTOCONFIG=N", "LSF_GPU_AUTOCONFIG is not supported yet: agents always look for GPUs by themselves"),

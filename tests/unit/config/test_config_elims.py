@@ -1,4 +1,4 @@
-"""LSF_ELIM_BLOCKTIME, LSF_ELIM_DEBUG and LSF_ELIM_RESTARTS, in lsf.cluster and in lsf.conf."""
+"""ELIMARGS in lsf.cluster; LSF_ELIM_BLOCKTIME, LSF_ELIM_DEBUG and LSF_ELIM_RESTARTS there and in lsf.conf."""
 
 from __future__ import annotations
 
@@ -26,6 +26,26 @@ def test_what_they_mean_in_either_file() -> None:
         True,
     )
     assert timing(with_lines("lsf.conf", "LSF_ELIM_DEBUG=Y", "LSF_ELIM_RESTARTS=0")) == (None, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "arguments"),
+    [
+        ([], ()),
+        (["ELIMARGS = -v --site 'two words'"], ("-v", "--site", "two words")),
+        (['ELIMARGS = "-v -x"'], ("-v", "-x")),
+        (["ELIMARGS = -v", END, BEGIN, "EXINTERVAL = 5"], ("-v",)),
+    ],
+)
+def test_arguments_of_elims(lines: list[str], arguments: tuple[str, ...]) -> None:
+    checked = check(with_lines("lsf.cluster.c1", BEGIN, *lines, END))
+    assert checked.errors == [] and checked.config is not None
+    assert checked.config.timing.elim_arguments == arguments
+
+
+def test_arguments_of_elims_stand_in_lsf_cluster_alone() -> None:
+    (error,) = check(with_lines("lsf.conf", "ELIMARGS=-v")).errors
+    assert "ELIMARGS" in error
 
 
 def test_restarts_alone_are_noted_to_have_no_effect() -> None:

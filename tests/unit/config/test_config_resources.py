@@ -297,7 +297,7 @@ def test_hosts_twice_none_and_columns_that_are_not_supported():
     ("line", "error"),
     [
         ("EXINTERVAL = 0", "EXINTERVAL: '0' is not a number of seconds from 0.05 to 31536000"),
-        ("ELIMARGS = -v", "ELIMARGS is not supported yet: elims are started without arguments"),
+        ("ELIMARGS = -v 'a", "ELIMARGS: '-v 'a' cannot be split into words: No closing quotation"),
         (
             "EXINTERVALL = 5",
             "unknown parameter EXINTERVALL in section Parameters of lsf.cluster; did you mean EXINTERVAL?",

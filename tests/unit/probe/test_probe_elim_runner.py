@@ -407,6 +407,24 @@ def test_reconfigure_leaves_running_elims_alone_unless_something_changed(tmp_pat
     with_runner(tmp_path / "server", story)
 
 
+def test_elims_are_started_with_arguments(tmp_path: Path, elim: Make) -> None:
+    report = 'printf "1 rack %s\\n" "$#:$1:$2"\n'
+    elim("elim.a", report + FOREVER)
+    rules = ElimRules(restart_s=0.1)
+
+    async def story(watched: Watched) -> None:
+        runner = watched.runner
+        for arguments, told in [((), "0::"), (("-v", "a"), "2:-v:a"), (("*",), "1:*:")]:
+            await runner.reconfigure(WANTED, rules=rules._replace(arguments=arguments))
+            await watched.until(lambda _, told=told: runner.values() == {"rack": told})
+        # gsched's own takes none.
+        elim("elim.gpu", f"echo 1 temp $#\n{FOREVER}")
+        await runner.reconfigure(WANTED, rules=rules._replace(arguments=("one", "two")))
+        await watched.until(lambda _: runner.values() == {"rack": "2:one:two", "temp": 0.0})
+
+    with_runner(tmp_path / "server", story)
+
+
 def test_without_a_wanted_resource_no_elim_runs(tmp_path: Path, elim: Make) -> None:
     elim("elim.a", f"echo 1 temp $$\n{FOREVER}")
 
