@@ -20,7 +20,7 @@ from gsched.config.grammar.findings import Findings, SourcePlace, show, suggesti
 from gsched.config.grammar.sections import ConfigSection, KeyValue, is_table, read_entries, read_table
 from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key, refuse_filled
 from gsched.config.grammar.unsupported import REFUSED_LIMIT
-from gsched.config.grammar.values import KeyValues, integer, plain_text, real
+from gsched.config.grammar.values import KeyValues, integer, plain_text, real, with_text
 from gsched.config.grammar.windows import amounts, parse_span, parse_windows
 from gsched.config.names.grouping import NameChoice, choose
 from gsched.config.parameters.requirements import GPUS_OF_LSF
@@ -116,9 +116,9 @@ def _add_policy(section: ConfigSection, named: NamedMembers, read: Resources, fi
     name = settings.take("NAME", _name, "")
     if not name and settings.place("NAME") is None:
         findings.error(section.at, "the policy of reservations has no NAME")
-    users = settings.take("USERS", named.users.consumers, NameChoice(()))
-    hosts = settings.take("HOSTS", named.hosts.choose, NameChoice(()))
-    windows = settings.take("TIME_WINDOW", parse_windows, ())
+    users_text, users = settings.take("USERS", with_text(named.users.consumers), ("", NameChoice(())))
+    hosts_text, hosts = settings.take("HOSTS", with_text(named.hosts.choose), ("", NameChoice(())))
+    times_text, windows = settings.take("TIME_WINDOW", with_text(parse_windows), ("", ()))
     settings.finish({}, {})
     if any(each.name == name for each in read.reservation_policies):
         findings.error(section.at, f"the policy of reservations {show(name)} is defined twice")
@@ -131,6 +131,9 @@ def _add_policy(section: ConfigSection, named: NamedMembers, read: Resources, fi
                 hosts=hosts.names or None,
                 excluded_hosts=hosts.excluded,
                 windows=windows,
+                users_text=users_text,
+                hosts_text=hosts_text,
+                times_text=times_text,
             )
         )
 

@@ -74,6 +74,11 @@ def unquoted(text: str) -> str:
     return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
 
 
+def with_text(read: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
+    """A reader that keeps the value as it is written, too."""
+    return lambda text: (" ".join(text.split()), read(text))
+
+
 def number(text: str) -> float:
     """A finite number in decimal notation."""
     if not re.fullmatch(r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?", text):

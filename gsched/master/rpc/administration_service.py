@@ -39,7 +39,7 @@ from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import free_slots, withheld
 from gsched.model.jobs.job import JobSpec
 from gsched.model.views.archive_question import ArchivedJobs, ArchivedPart
-from gsched.model.views.room_view import LimitSection, ReservationView
+from gsched.model.views.room_view import LimitSection, ReservationPolicyView, ReservationView
 from gsched.model.views.view import JobFilter, JobGroupView
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.server import answers, streams
@@ -187,7 +187,13 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         _, jobs = self._board.open_jobs()
         shared = self._board.shared.reservations
         found = await asyncio.to_thread(reservation_views, shared, jobs, list(request.names), time.time())
-        return filled(scheduler_pb2.ReservationsReply(), "reservations", found)
+        policies = [
+            ReservationPolicyView(
+                name=each.name, users=each.users_text, hosts=each.hosts_text, time_window=each.times_text
+            )
+            for each in self._board.config.reservation_policies
+        ]
+        return filled(filled(scheduler_pb2.ReservationsReply(), "reservations", found), "policies", policies)
 
     @answers
     async def Limits(self, request: Any, context: Any) -> Any:

@@ -23,6 +23,10 @@ class ReservationPolicy(msgspec.Struct, frozen=True, kw_only=True):
     excluded_hosts: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
     """TIME_WINDOW: within these; none: at any time."""
+    users_text: str = ""
+    hosts_text: str = ""
+    times_text: str = ""
+    """USERS, HOSTS and TIME_WINDOW as they are written; empty where they are not set."""
 
     def is_for(self, user: str) -> bool:
         """Whether the user may make reservations by it."""

@@ -24,6 +24,15 @@ class ReservationView(msgspec.Struct, frozen=True, kw_only=True):
     active: bool = False
 
 
+class ReservationPolicyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A section ResourceReservation of lsb.resources in its own words; empty where it does not say."""
+
+    name: str
+    users: str = ""
+    hosts: str = ""
+    time_window: str = ""
+
+
 class ReasonCount(msgspec.Struct, frozen=True, kw_only=True):
     """A line of gjobs -psum: so many jobs (or host occurrences) have this reason."""
 

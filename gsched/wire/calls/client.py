@@ -22,7 +22,14 @@ from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.guarantee_view import PoolView, ServiceClassView
 from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.past_query import HistoryQuery
-from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
+from gsched.model.views.room_view import (
+    FragmentView,
+    LimitSection,
+    LimitView,
+    PendingSummary,
+    ReservationPolicyView,
+    ReservationView,
+)
 from gsched.model.views.view import (
     Answer,
     ArrayView,
@@ -258,6 +265,11 @@ class Client:
         """All advance reservations by their start, or the named ones. Raises NotFound."""
         reply = self._call(self._administration.Reservations, scheduler_pb2.ReservationsRequest(names=list(names)))
         return [from_proto(item, ReservationView) for item in reply.reservations]
+
+    def reservation_policies(self) -> list[ReservationPolicyView]:
+        """The sections ResourceReservation of lsb.resources, in their order; none from a master that is older."""
+        reply = self._call(self._administration.Reservations, scheduler_pb2.ReservationsRequest())
+        return [from_proto(item, ReservationPolicyView) for item in reply.policies]
 
     def reservation_control(
         self,

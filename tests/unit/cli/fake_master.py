@@ -32,7 +32,14 @@ from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.gpu_sums import GpuSums, GpuSumsQuery
 from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.past_query import HistoryQuery, JobTimes
-from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
+from gsched.model.views.room_view import (
+    FragmentView,
+    LimitSection,
+    LimitView,
+    PendingSummary,
+    ReservationPolicyView,
+    ReservationView,
+)
 from gsched.model.views.view import (
     Answer,
     ArrayView,
@@ -134,6 +141,7 @@ class FakeMaster(
         self.array_views: list[ArrayView] = []
         self.group_views: list[JobGroupView] = []
         self.reservation_views: list[ReservationView] = []
+        self.reservation_policies: list[ReservationPolicyView] = []
         self.limit_views: list[LimitView] = []
         self.limit_sections: list[LimitSection] = []
         self.fragment_views: list[FragmentView] = []
@@ -302,7 +310,8 @@ class FakeMaster(
 
     def Reservations(self, request, context):
         views = [to_proto(each, model_pb2.ReservationView) for each in self.reservation_views]
-        return scheduler_pb2.ReservationsReply(reservations=views)
+        policies = [to_proto(each, model_pb2.ReservationPolicyView) for each in self.reservation_policies]
+        return scheduler_pb2.ReservationsReply(reservations=views, policies=policies)
 
     def Limits(self, request, context):
         return scheduler_pb2.LimitsReply(

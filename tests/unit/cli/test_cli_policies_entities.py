@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from fake_master import FakeCall, FakeMaster
 
-from gsched.model.views.room_view import LimitSection, LimitView, ReservationView
+from gsched.model.views.room_view import LimitSection, LimitView, ReservationPolicyView, ReservationView
 from gsched.model.views.view import JobGroupView, QueueView, ShareView
 
 NewCall = Callable[..., FakeCall]
@@ -160,6 +160,26 @@ def test_reservations_are_changed_and_deleted_by_name(master: FakeMaster, call: 
         "Reservation demo is remove\n",
         "gone: there is no such advance reservation\n",
     )
+
+
+def test_policies_of_reservations(master: FakeMaster, call: NewCall) -> None:
+    empty = call("brsvs", "-c", "all")
+    assert (empty.run(), empty.out, empty.err) == (0, "", "No reservation policy found\n")
+    master.reservation_policies = [
+        ReservationPolicyView(name="lab", users="red ~eve", hosts="a b", time_window="8:00-13:00"),
+        ReservationPolicyView(name="night"),
+    ]
+    lab = "Policy Name: lab\nUsers: red ~eve\nHosts: a b\nTime Window: 8:00-13:00\n"
+    night = "Policy Name: night\nUsers: all\nHosts: all\nTime Window: all\n"
+    for names, out in (("all", f"{lab}\n{night}"), ("night lab", f"{lab}\n{night}"), ("lab", lab)):
+        shown = call("brsvs", "-c", names)
+        assert (shown.run(), shown.out, shown.err) == (0, out, "")
+    unknown = call("brsvs", "-c", "lab day")
+    assert (unknown.run(), unknown.out, unknown.err) == (255, lab, "day: there is no such policy of reservations\n")
+    for words in (("demo",), ("-l",)):
+        both = call("brsvs", "-c", "all", *words)
+        assert both.run() == 255
+        assert both.err == "brsvs: -c shows policies, and goes with no reservation or other option\n"
 
 
 def test_reservations_are_listed_host_by_host(master: FakeMaster, call: NewCall) -> None:

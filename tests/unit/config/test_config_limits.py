@@ -283,6 +283,8 @@ def test_who_may_make_advance_reservations_where_and_when():
     assert (lab.users, lab.hosts) == (("ann", "eve"), ("h1", "h2"))
     assert windows_text(lab.windows) == "5:18:00-1:8:00 20:00-6:00"
     assert (most.users, most.excluded_users, most.hosts, most.windows) == (None, ("bob",), None, ())
+    assert (lab.users_text, lab.hosts_text, lab.times_text) == ("ann eve", "h1 h2", "5:18:00-1:8:00 20-6")
+    assert (most.users_text, most.hosts_text, most.times_text) == ("all ~bob", "", "")
     assert lab.is_for("ann") and not lab.is_for("joe") and most.is_for("joe") and not most.is_for("bob")
     assert lab.has_hosts(["h1"]) and not lab.has_hosts(["h1", "h3"]) and most.has_hosts(["h3"])
 

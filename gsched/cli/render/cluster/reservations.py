@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 
 from gsched.cli.render.text.text_columns import left, printable
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.views.room_view import ReservationView
+from gsched.model.views.room_view import ReservationPolicyView, ReservationView
 
 _WIDTHS = (16, 8, 12, 10, 20, 26)
 _HEADER = ("RSVID", "TYPE", "USER", "NCPUS", "RSV_HOSTS", "TIME_WINDOW", "GPUS")
@@ -46,6 +46,15 @@ def render_long(reservations: Iterable[ReservationView], zone: tzinfo) -> str:
             + f"Reservation Status: {status}\nUsers: {printable(' '.join(each.users))}\nTime window: {times}\n"
         )
     return "\n".join(parts)
+
+
+def render_policies(policies: Iterable[ReservationPolicyView]) -> str:
+    """-c: a record for each, in the words of lsb.resources; what a policy leaves open is `all`."""
+    return "\n".join(
+        f"Policy Name: {printable(each.name)}\nUsers: {printable(each.users or 'all')}\n"
+        f"Hosts: {printable(each.hosts or 'all')}\nTime Window: {printable(each.time_window or 'all')}\n"
+        for each in policies
+    )
 
 
 def _moment(at: float, zone: tzinfo) -> str:
