@@ -297,6 +297,21 @@ def test_an_advance_reservation_is_for_those_who_name_it(cluster: Cluster) -> No
     cluster.starts(other)
 
 
+POLICY = "Begin ResourceReservation\nNAME = lab\nUSERS = all ~nobody\nHOSTS = one\nEnd ResourceReservation\n"
+
+
+def test_lines_of_the_prompt_and_the_policies_that_they_bring(cluster: Cluster) -> None:
+    path = cluster.conf / "lsb.resources"
+    path.write_text((path.read_text() if path.exists() else "") + POLICY)
+    lines = 'nosuch\nreconfig\nqclose -C "two words" normal\nqopen normal\nquit\n'
+    done = cluster.run("gadmin", stdin=lines)
+    assert done.stdout == "Reconfiguration initiated\nQueue <normal> is closed\nQueue <normal> is opened\n"
+    assert done.stderr.startswith("Invalid command <nosuch> \nhelp lists the commands\n")
+    assert cluster.run("grsvs", "-c", "all").stdout == (
+        "Policy Name: lab\nUsers: all ~nobody\nHosts: one\nTime Window: all\n"
+    )
+
+
 def is_said(cluster: Cluster, job: int, text: str) -> bool:
     """Whether `gjobs -l` says so, whose lines break within words."""
     return "".join(text.split()) in "".join(cluster.run("gjobs", "-l", str(job)).stdout.split())

@@ -28,6 +28,7 @@ tokens (10@[default])
 End ResourceMap
 """
 ELIM = """#!/bin/sh
+test $# -eq 0 || while :; do echo "1 flex $#"; sleep 0.2; done
 while :; do cat "{folder}/flex"; sleep 0.2; done
 """
 SLEEP = ("sleep", "600")
@@ -113,3 +114,10 @@ def test_an_elim_feeds_all_hosts_and_runs_on_one(cluster: Cluster) -> None:
     cluster.until(shows("0.0", "3.0", "one", "two"), "its value is not shown")
     cluster.up()
     cluster.end_jobs()
+
+
+def test_a_reconfiguration_gives_the_elim_arguments(cluster: Cluster) -> None:
+    cluster.configure(**{"lsf_cluster.private": "Begin Parameters\nELIMARGS = -v 'a b' c d\nEnd Parameters\n"})
+    cluster.until(
+        lambda: table(cluster, "ghosts", "flex") == [["4.0", "0.0", "one", "two"]], "the elim is not started with them"
+    )
