@@ -97,17 +97,19 @@ def check_default_queue(folder: ConfigFolder, params: ParamsFile, queues: Mappin
 def check_default_application(folder: ConfigFolder, params: ParamsFile, applications: Mapping[str, object]) -> None:
     """Report a DEFAULT_APPLICATION that there is none of."""
     name = params.params.default_application
-    if name and name not in applications:
+    at = params.default_application_at
+    if name and at is not None and name not in applications:
         text = f"DEFAULT_APPLICATION: profile {name} is not defined in lsb.applications{suggestion(name, applications)}"
-        folder.findings.error(SourcePlace(folder.path("lsb.params")), text)
+        folder.findings.error(at, text)
 
 
 def check_default_user_group(folder: ConfigFolder, params: ParamsFile, groups: Mapping[str, object]) -> None:
     """Report a DEFAULT_USER_GROUP that there is none of."""
     name = params.params.default_user_group
-    if name and name not in groups:
+    at = params.default_user_group_at
+    if name and at is not None and name not in groups:
         text = f"DEFAULT_USER_GROUP: there is no user group {name} in lsb.users{suggestion(name, groups)}"
-        folder.findings.error(SourcePlace(folder.path("lsb.params")), text)
+        folder.findings.error(at, text)
 
 
 def master_of(folder: ConfigFolder, conf: LsfConf, cluster: ClusterFile, cluster_file: str, hostname: str) -> str:

@@ -228,7 +228,8 @@ class OptionTable:
         taken = [option for option in self.options if not option.refused]
         shown = [f"-{option.name} {option.value}".rstrip() for option in taken]
         size = max((len(text) for text in shown), default=0)
-        lines = [f"{program}: {self.summary}", "", f"Usage: {program} [options] {self.operands}".rstrip(), ""]
+        operands = self.operands.replace("PROGRAM", program)
+        lines = [f"{program}: {self.summary}", "", f"Usage: {program} [options] {operands}".rstrip(), ""]
         for option, text in zip(taken, shown, strict=True):
             example = f"   e.g. {option.example}" if option.example else ""
             lines.append(f"  {text:<{size}}  {option.meaning}{example}".rstrip())

@@ -89,7 +89,7 @@ def entries() -> list[CommandEntry]:
 
 def of_table(name: str, table: OptionTable) -> CommandEntry:
     """The command of an option table."""
-    operands, _, note = table.operands.partition("   ")
+    operands, _, note = table.operands.replace("PROGRAM", name).partition("   ")
     return CommandEntry(
         name=name,
         summary=table.summary,

@@ -72,6 +72,8 @@ class ParamsFile(msgspec.Struct):
     unit_types: tuple[str, ...]
     """COMPUTE_UNIT_TYPES, the default one first."""
     default_queue_at: SourcePlace | None = None
+    default_application_at: SourcePlace | None = None
+    default_user_group_at: SourcePlace | None = None
     gpu_req_at: SourcePlace | None = None
 
 
@@ -106,6 +108,8 @@ def read_params(
         sleep_at=settings.place("MBD_SLEEP_TIME"),
         unit_types=unit_types,
         default_queue_at=settings.place("DEFAULT_QUEUE"),
+        default_application_at=settings.place("DEFAULT_APPLICATION"),
+        default_user_group_at=settings.place("DEFAULT_USER_GROUP"),
         gpu_req_at=gpu_req_at,
     )
 

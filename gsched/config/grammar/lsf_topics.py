@@ -109,7 +109,7 @@ NOTED: dict[str, str] = {
     "JOB_ATTA_DIR": "files that gpost attaches are kept in the database",
     "DISPATCH_BY_QUEUE": "commands are answered during a scheduling cycle anyway",
     "MAX_RSCHED_TIME": "there is one cluster",
-    "ACCT_ARCHIVE_SIZE": "gacct reads a database, which is not archived",
+    "ACCT_ARCHIVE_SIZE": "gacct reads a database; gadmin history archive takes finished months out of it",
     "LSB_BENABLE_HOSTGROUPS LSB_BJOBS_DISPLAY_ENH LSB_AC_MONITOR_TIMEOUT": "the part of LSF that reads it is not there",
     "LSB_OUTPUT_FORMAT_DECODE LSB_MAX_PACK_JOBS LSB_PACK_MESUB": (
         "gsub -pack takes files of any length, each line with its esubs"

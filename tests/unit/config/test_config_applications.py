@@ -62,7 +62,7 @@ def test_what_is_wrong_is_named(text, error):
 
 def test_the_default_profile_must_exist():
     checked = check({"lsb.params": "Begin Parameters\nDEFAULT_APPLICATION = nosuch\nEnd Parameters\n"})
-    assert checked.errors == ["lsb.params: DEFAULT_APPLICATION: profile nosuch is not defined in lsb.applications"]
+    assert checked.errors == ["lsb.params:2: DEFAULT_APPLICATION: profile nosuch is not defined in lsb.applications"]
 
 
 @pytest.mark.parametrize(

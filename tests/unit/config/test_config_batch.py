@@ -495,4 +495,4 @@ def test_parameters_of_lsf_for_jobs_messages_and_groups():
     assert (read.default_user_group, read.host_intersection, read.only_admins_force) == ("staff", True, True)
     assert (read.max_messages, read.max_attached_kib, read.max_asked_hosts) == (0, 2147483647, 512)
     (error,) = params("DEFAULT_USER_GROUP = staf").errors
-    assert error == "lsb.params: DEFAULT_USER_GROUP: there is no user group staf in lsb.users"
+    assert error == "lsb.params:2: DEFAULT_USER_GROUP: there is no user group staf in lsb.users"
