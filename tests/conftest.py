@@ -21,6 +21,11 @@ from tests.support.folders import new_folder  # noqa: E402
 from tests.support.hangingfs import HangingFile  # noqa: E402
 from tests.support.needed_postgresql import needed_server  # noqa: E402
 
+UNUSUAL = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+"""Of the environment of who runs the tests: what they start is to behave as on any other machine. Without the first a
+program that ends at once may have printed nothing; with the second each daemon compiles a thousand modules anew.
+"""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -33,8 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # Daemons that tests start keep what they have compiled: else each compiles a thousand modules anew.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for name in UNUSUAL:
+        os.environ.pop(name, None)
     # Ignored in the background of a script, or below nohup; what tests start inherits that, and would not end by them.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

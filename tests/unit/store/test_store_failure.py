@@ -173,7 +173,7 @@ def test_a_commit_that_fails_on_a_disk_that_cannot_be_read_either_is_unknown(log
 def run_child(code: str, *arguments: object, **environment: str) -> str:
     prelude = f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
     done = subprocess.run(
-        [sys.executable, "-c", prelude + code, *map(str, arguments)],
+        [sys.executable, "-u", "-c", prelude + code, *map(str, arguments)],
         env=os.environ | environment,
         capture_output=True,
         text=True,
