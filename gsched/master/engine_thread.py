@@ -49,7 +49,7 @@ from gsched.master.views.gauges import Gauges
 from gsched.model.event import AnyEvent
 from gsched.model.views.archive_question import ArchivedJobs
 from gsched.store.eventlog import EventLog
-from gsched.store.safeguards.failure import StoreFull
+from gsched.store.safeguards.failure import StoreBroken, StoreFull
 from gsched.store.tables.schema import ARRAY, IRREGULAR, HostRecordRow, JobRow
 
 log = logging.getLogger(__name__)
@@ -233,6 +233,8 @@ class EngineLoop:
             self._work()
         except _GaveUp:
             log.warning("the master ends while its last batch cannot be stored; nothing of it was acknowledged")
+        except StoreBroken as error:  # its words say what has happened: another master leads by now, or the disk fails
+            self._fatal(error.text)
         except Exception as error:  # the last line of defence: whatever it is, replay is the way out
             log.exception("the engine stopped")
             self._fatal(f"the engine stopped: {error}")
