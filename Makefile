@@ -76,11 +76,13 @@ $(STAMP): $(VENV)/bin/python $(SOURCES)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade ".[top,web]"
 	@rm -f $(DEV_STAMP) && touch $@
 
-# Editable: tests, types and layers look at the sources themselves; the build puts the gRPC stubs among them.
+# Editable: tests, types and layers look at the sources themselves; the build puts the gRPC stubs among them. What pip
+# would compile one after the other is compiled by all processors; a package may have files that are for other Pythons.
 $(DEV_STAMP): $(VENV)/bin/python pyproject.toml hatch_build.py gsched/command_table.py gsched/app/launch.py gsched/app/launch_streams.py $(PROTOS)
 	@echo "Installing gsched with its development tools into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev]'
-	@$(BIN)/python -m compileall -q -j 2 gsched
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --upgrade --editable '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	@$(BIN)/python -m compileall -q -j 0 gsched
 	@rm -f $(STAMP) && touch $@
 
 install: $(STAMP)  ## install gsched into .venv
@@ -90,7 +92,7 @@ demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 
 # Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: three of them mostly
 # wait for processes. What each says comes when it has ended.
-test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (5 minutes, without root)
+test: $(DEV_STAMP)  ## the tests that show that gsched works here (5 minutes, without root)
 	@echo "Running the tests in nine parts side by side; each reports when it has ended (about 5 minutes on two cores)"
 	@$(MAKE) --no-print-directory --keep-going --jobs 9 --output-sync=target \
 		test-smoke test-smoke-stories test-processes test-engine test-commands test-pages test-units test-master test-scheduling

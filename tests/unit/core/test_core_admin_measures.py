@@ -215,6 +215,7 @@ def check_no_command_is_too_much(seed: int, job_id: int, found: AdminMeasure) ->
         assert not is_started(applied_elsewhere(seed, found, rest), job_id), (seed, found.commands, left_out)
 
 
+@pytest.mark.slow
 def test_every_measure_starts_the_job_and_no_part_of_it_is_too_much() -> None:
     assert sum(map(check_measures, range(8))) > 4
 
@@ -224,6 +225,7 @@ def test_the_same_on_thousands_of_clusters() -> None:
     assert sum(map(check_measures, range(8, 3_000))) > 1_500
 
 
+@pytest.mark.slow
 def test_in_turns_the_same_is_found() -> None:
     world, waiting = closed_world(BUSY)
     assert sum(bool(asked(world, job_id).measures) for job_id in waiting) > 1

@@ -161,6 +161,7 @@ def test_what_it_says_is_what_happens_when_it_is_submitted() -> None:
     assert sum(map(check, range(20))) > 5
 
 
+@pytest.mark.slow
 def test_the_same_with_fairshare_and_limits() -> None:
     assert sum(check(seed, with_shares_and_limits) for seed in range(40)) > 5
 

@@ -76,6 +76,7 @@ def play(seed: int) -> None:
     raise AssertionError(f"seed {seed}: {site.world.reasons(big)}, {site.world.engine.cycles.planned.get(big)}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3, 9, 12])
 def test_a_big_job_starts_beside_a_fairshare_queue_of_equal_priority(seed: int) -> None:
     play(seed)

@@ -158,6 +158,7 @@ def test_what_it_asks_about_gpus_is_not_kept() -> None:
 JOBS = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([None, 60, 600]), st.booleans()), max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20), deadline=None)
 @given(JOBS, st.integers(1, 4))
 def test_asking_changes_nothing_of_what_follows(jobs: list[tuple[int, int | None, bool]], count: int) -> None:

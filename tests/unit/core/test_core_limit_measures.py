@@ -232,6 +232,7 @@ def check_limits(seed: int) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_each_raised_limit_starts_the_job_and_one_less_does_not() -> None:
     assert sum(map(check_limits, range(22))) > 5
 

@@ -43,6 +43,7 @@ def without_letters(event: AnyEvent) -> AnyEvent:
     return event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 23])
 def test_the_same_happens_in_other_words(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before = history(seed)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from core_world import COUNTERS, OTHERS, World, make_config, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -206,6 +207,7 @@ def check(world: World) -> None:
         assert np.array_equal(kept.columns.number(name), fresh.columns.number(name), equal_nan=True), name
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(6), deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_what_is_kept_for_cycles_is_what_is_found_anew(choice: random.Random) -> None:

@@ -202,6 +202,7 @@ def check_no_option_is_too_much(seed: int, job_id: int, found: StartSuggestion) 
         assert not is_started(other, job_id), (seed, found.command, left_out)
 
 
+@pytest.mark.slow
 def test_every_suggestion_starts_the_job_and_no_part_of_it_is_too_much() -> None:
     assert sum(map(check_suggestions, (*FOUND, *range(4)))) > 10
 
@@ -211,6 +212,7 @@ def test_the_same_on_thousands_of_clusters() -> None:
     assert sum(map(check_suggestions, range(4, 3_000))) > 3_000
 
 
+@pytest.mark.slow
 def test_in_turns_the_same_is_found_and_others_come_between() -> None:
     world, waiting = random_world(BUSY)
     assert waiting

@@ -200,6 +200,7 @@ def test_nobody_is_passed_over_in_thousands_of_random_histories() -> None:
     assert_in_order(range(HISTORIES, HISTORIES + NIGHTS))
 
 
+@pytest.mark.slow
 def test_nor_where_the_past_says_how_long_jobs_run() -> None:
     assert_in_order(range(FORETOLD), Foretold)
 
@@ -220,6 +221,7 @@ def test_nor_where_one_starts_between_who_may_have_a_reservation_and_who_waits()
     assert_in_order(range(410, 411), Foretold)
 
 
+@pytest.mark.slow
 def test_such_histories_have_starts_that_others_put_off() -> None:
     """Else they would prove nothing: told that nobody may put a start off, the judge finds inversions in some."""
     assert any(is_put_off(seed) for seed in range(FORETOLD))
@@ -236,6 +238,7 @@ def test_nor_in_thousands_of_histories_where_it_does() -> None:
     assert_in_order(range(FORETOLD, FORETOLD + NIGHTS), Foretold)
 
 
+@pytest.mark.slow
 def test_nor_where_queues_reserve_for_several_jobs() -> None:
     assert_in_order(range(CONSERVATIVE), Conservative)
 

@@ -92,6 +92,7 @@ def counts(found: DecisionReplay) -> tuple[int, int, int, int]:
         *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 5)),
     ],
 )
+@pytest.mark.slow
 def test_each_decision_comes_out_as_it_did(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path, random_trace(seed, RECIPE), monkeypatch)
     found = replay_decisions(path)

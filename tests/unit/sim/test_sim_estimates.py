@@ -34,6 +34,7 @@ def test_the_same_jobs_with_and_without_limits(seed: int) -> None:
     assert found[1].makespan_s <= ABOUT * found[0].makespan_s
 
 
+@pytest.mark.slow
 def test_jobs_with_and_without_limits_side_by_side() -> None:
     """Sizes of all kinds on three hosts, with BACKFILL; every second job states a limit, up to four times too much."""
     from saturation import fate_start, play
