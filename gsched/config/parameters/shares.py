@@ -11,7 +11,7 @@ cross-queue fair share" of LSF 10.1; lsb.users(5), USER_SHARES; lsb.params(5).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -136,7 +136,10 @@ def with_shared_trees(
     for name, at in places.items():
         owner = queues[name]
         names = (name, *owner.share_queues)
-        if not _makes_sense(owner, queues, taken, at, findings):
+        problems = list(_problems(owner, queues, taken))
+        for problem in problems:
+            findings.error(at, f"{SHARE_QUEUES}: {problem}")
+        if problems:
             continue
         for each in owner.share_queues:
             taken[each] = name
@@ -155,27 +158,19 @@ def with_shared_trees(
     return found
 
 
-def _makes_sense(
-    owner: Queue, queues: Mapping[str, Queue], taken: Mapping[str, str], at: SourcePlace, findings: Findings
-) -> bool:
-    problems = list(_problems(owner, queues, taken))
-    for problem in problems:
-        findings.error(at, f"{SHARE_QUEUES}: {problem}")
-    return not problems
-
-
-def _problems(owner: Queue, queues: Mapping[str, Queue], taken: Mapping[str, str]) -> Sequence[str]:
-    problems = [] if owner.fairshare is not None else [f"queue {owner.name} has no FAIRSHARE, which is to divide them"]
+def _problems(owner: Queue, queues: Mapping[str, Queue], taken: Mapping[str, str]) -> Iterator[str]:
+    """Why the set of this queue cannot be. `taken`: queue -> the one whose set it is in; "": it has one of its own."""
+    if owner.fairshare is None:
+        yield f"queue {owner.name} has no FAIRSHARE, which is to divide them"
     for name in owner.share_queues:
         if name == owner.name:
-            problems.append(f"queue {name} names itself")
+            yield f"queue {name} names itself"
         elif name not in queues:
-            problems.append(f"queue {name} is not defined in lsb.queues{suggestion(name, queues)}")
+            yield f"queue {name} is not defined in lsb.queues{suggestion(name, queues)}"
         elif taken.get(name) == "":
-            problems.append(f"queue {name} has {SHARE_QUEUES} of its own")
+            yield f"queue {name} has {SHARE_QUEUES} of its own"
         elif name in taken:
-            problems.append(f"queue {name} is divided by the FAIRSHARE of {taken[name]} already")
-    return problems
+            yield f"queue {name} is divided by the FAIRSHARE of {taken[name]} already"
 
 
 def _check_range(names: tuple[str, ...], queues: Mapping[str, Queue], at: SourcePlace, findings: Findings) -> None:

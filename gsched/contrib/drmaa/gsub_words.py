@@ -29,8 +29,12 @@ from gsched.contrib.drmaa.template import JobTemplate
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.options import Parsed
 
-_FOR_A_TERMINAL = frozenset({"I", "Ip", "Is", "IS", "ISp", "ISs", "K", "h", "-help", "V", "pack", "-resubmit", "Zs"})
-_NOT_FOR_A_TERMINAL = frozenset({"-test-only", "-dry-run", "-json", "-notebook"})
+_OF_A_COMMAND_LINE = frozenset(
+    {
+        *("I", "Ip", "Is", "IS", "ISp", "ISs", "K", "h", "-help", "V", "pack", "-resubmit", "Zs"),
+        *("-test-only", "-dry-run", "-json", "-notebook"),
+    }
+)
 _OF_MAIL = frozenset({"u", "B", "N", "Ne"})
 _VARIABLES = {"%J": '"$LSB_JOBID"', "%I": '"$LSB_JOBINDEX"'}
 
@@ -81,7 +85,7 @@ def native_options(text: str) -> Parsed:
         said = f"'{parsed.rest[0]}' is no option; the command is in remoteCommand and args"
         raise coded(InvalidAttributeValueException, f"nativeSpecification: {said}")
     for name, _ in parsed.given:
-        if name in _FOR_A_TERMINAL or name in _NOT_FOR_A_TERMINAL:
+        if name in _OF_A_COMMAND_LINE:
             said = f"-{name} is for the command line, or says what runs"
             raise coded(InvalidAttributeValueException, f"nativeSpecification: {said}")
     return parsed
@@ -114,9 +118,10 @@ def _plain_words(template: JobTemplate, now: float) -> Iterator[str]:
         yield from ("-b", as_gsub_takes_it(moment_of(template.startTime, "startTime", now)))
     if template.deadlineTime:
         yield from ("-t", as_gsub_takes_it(moment_of(template.deadlineTime, "deadlineTime", now)))
-    limits = (("-W", template.hardWallclockTimeLimit, template.hardRunDurationLimit),)
-    estimates = (("-We", template.softWallclockTimeLimit, template.softRunDurationLimit),)
-    for option, *spans in (*limits, *estimates):
+    for option, *spans in (
+        ("-W", template.hardWallclockTimeLimit, template.hardRunDurationLimit),
+        ("-We", template.softWallclockTimeLimit, template.softRunDurationLimit),
+    ):
         given = [span for span in spans if span is not None]
         if given:
             yield from (option, str(ceil(min(given) / 60)))

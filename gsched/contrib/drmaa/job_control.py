@@ -6,7 +6,6 @@ It keeps nothing: whoever asks hands over the cluster and the numbers of the job
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from gsched.base.ids import array_of, show_job
 from gsched.contrib.drmaa import const, errors
 from gsched.contrib.drmaa.translation import translated
 from gsched.model.jobs.job import FINISHED, STARTED, JobState
+from gsched.wire.identity.caller_identity import user_name
 
 _STATES = {
     JobState.PEND: const.JobState.QUEUED_ACTIVE,
@@ -133,12 +133,4 @@ def act_on(cluster: Cluster, job_ids: Sequence[int], action: str, *, skips_finis
 
 def _is_anothers(cluster: Cluster, job_id: int) -> bool:
     """Whether the job is of another user: why the master refuses an action is told in words, for people."""
-    return any(view.spec.user != own_user() for view in cluster.jobs(ids=[job_id]))
-
-
-def own_user() -> str:
-    """Who this process is to the cluster: without a name a user is known by number."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+    return any(view.spec.user != user_name(os.getuid()) for view in cluster.jobs(ids=[job_id]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -15,11 +16,12 @@ from gsched.api import Cluster, NotFound, Unavailable
 from gsched.contrib import drmaa
 from gsched.contrib.drmaa import errors
 from gsched.contrib.drmaa.active_session import ActiveSession
-from gsched.contrib.drmaa.job_control import act_on, own_user, states_of, status_of
+from gsched.contrib.drmaa.job_control import act_on, states_of, status_of
 from gsched.contrib.drmaa.job_info import info_of
 from gsched.contrib.drmaa.session_jobs import SessionJobs
 from gsched.model.jobs.job import AttemptResult, Usage
 from gsched.model.views.view import JobEnd
+from gsched.wire.identity.caller_identity import user_name
 
 PATIENCE_S = 60
 
@@ -69,7 +71,7 @@ class FakeCluster:
         self.past: dict[int, str] = {}
         self.done: list[tuple[str, list[int]]] = []
         self.refusals: dict[int, str] = {}
-        self.owner = own_user()
+        self.owner = user_name(os.getuid())
         self.asked = 0
 
     def futures(self, job_ids: Iterable[int]) -> list[Future[JobEnd]]:
